@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 
 from tests.engine.answers import ABSENT, accepted, ok, shown
+from tests.engine.approvers import adopt
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, month_of, take
-from tests.engine.runs import night, pay, sheet
+from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
+from treasury.errors import InputError
+from treasury.nights.sweep import stored_sweep
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
+from treasury.reconciliation.scope import Scope
 
 ENTRY = (
     '<Ntry><Amt Ccy="USDT_TRC20">{}</Amt><CdtDbtInd>DBIT</CdtDbtInd><Sts>BOOK</Sts><BookgDt><Dt>{}</Dt></BookgDt>'
@@ -104,3 +108,22 @@ def test_a_line_without_a_day_that_a_later_file_has_otherwise_stays_an_entry_of_
     assert month_of(desk, tmp_path / "month", name) == reported
     later = month_of(desk, tmp_path / "later", today(desk)[:7])
     assert (later["opening"], later["paid"], later.get("difference")) == (reported["closing"], "-10", None)
+
+
+@pytest.mark.parametrize("meanwhile", ["a month", "people"])
+def test_a_report_that_is_made_again_takes_no_lines_of_another_month_or_without_the_key_of_a_person(
+    meanwhile: str, desk: Desk, tmp_path: Path
+) -> None:
+    take(desk, "by-hand", "100")
+    night(desk, tmp_path / "2")
+    statement, name = tmp_path / "statement.csv", today(desk)[:7]
+    statement.write_text("order_no,currency,amount,status\nX1,USDT_TRC20,100,99\n")
+    reported, made = month_of(desk, tmp_path / "month", name), stored_sweep(desk, Scope())
+    adopt(desk) if meanwhile == "people" else clock_of(desk).move(31 * DAY)
+    why = "a policy lists people since then" if meanwhile == "people" else "its month is over, and stays as it was"
+    with pytest.raises(InputError, match=f"takes no more lines of statements: {why}; run `treasury reconcile`"):
+        remake(desk, made, tmp_path / "2", statement)
+    assert month_of(desk, tmp_path / "month", name) == reported
+    remake(desk, made, tmp_path / "2")
+    expected = "-100" if meanwhile == "people" else "0"
+    assert balance(night(desk, tmp_path / "3", statement=statement))["unexplained"] == expected

@@ -31,6 +31,14 @@ def has_ended(connection: Connection, sweep_id: int) -> bool:
     return connection.execute(select(table.sweep_id).where(table.sweep_id == sweep_id)).first() is not None
 
 
+def is_written(ledger: Ledger, sweep_id: int) -> bool:
+    """Tell whether the files of a sweep's report were written."""
+    reports = schema.reports.c
+    return bool(
+        ledger.read(select(reports.sweep_id).where(reports.sweep_id == sweep_id, reports.written_at.is_not(None)))
+    )
+
+
 def record_report(ledger: Ledger, row: Mapping[str, Any], before: Any | None) -> bool:
     """Record a report that follows another one, unless its own sweep has one; returns whether it still follows it."""
     drawn = json.loads(row["statement"])

@@ -5,11 +5,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from treasury.errors import InputError
 from treasury.ledger import closing, sweeps
 from treasury.ledger.acceptances import acceptances
-from treasury.ledger.made_reports import last_whole_report
+from treasury.ledger.in_force import policy_at
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.made_reports import is_written, last_whole_report
 from treasury.ledger.notifications import unknown_notices
-from treasury.ledger.policies import is_rehearsal
+from treasury.ledger.policies import is_rehearsal, policy_in_force
 from treasury.ledger.receipts import known_numbers
 from treasury.ledger.reported_breaks import known_breaks, record_breaks
 from treasury.ledger.snapshots import issued_addresses
@@ -57,11 +60,26 @@ def judge_sweep(
     scope = sweeps.sweep(desk.ledger, sweep_id).scope
     if statement is not None and scope.is_whole:
         as_of = closing.closing_of(desk.ledger, sweep_id, scope).as_of
+        _check_takes_lines(desk.ledger, sweep_id, as_of, policy)
         keep_statement(desk.ledger, sweep_id, as_of, statement, os_user())
     report = build_report(read_input(desk, sweep_id, policy, () if statement is None else statement.entries), keep)
     if report.night.scope.is_whole:  # a narrowed report shows, and changes nothing
         record_breaks(desk.ledger, sweep_id, report.breaks)
     return report
+
+
+def _check_takes_lines(ledger: Ledger, sweep_id: int, as_of: int, policy: Policy) -> None:
+    """Raise `InputError` where lines would be of a month that is over, or of a time before people were listed."""
+    if not is_written(ledger, sweep_id):
+        return
+    in_force, then = policy_in_force(ledger), ledger.look(lambda connection: policy_at(connection, ledger.key, as_of))
+    is_signed = in_force is not None and in_force.policy.people and not (then is not None and then.people)
+    if is_signed or policy.day_of(as_of)[:7] != policy.day_of(ledger.now())[:7]:
+        why = "a policy lists people since then" if is_signed else "its month is over, and stays as it was"
+        raise InputError(
+            f"the report of {policy.day_of(as_of)} takes no more lines of statements: {why}; run `treasury reconcile` "
+            "with --statement and without --offline"
+        )
 
 
 def read_input(
