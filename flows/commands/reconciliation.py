@@ -120,7 +120,8 @@ def report(*, month: str, policy: Path | None = None, out: Path | None = None) -
     rules = governing(desk, policy).policy or Policy()
     written = report_month(desk, month, None if out is None else out.absolute(), rules)
     say_files(written["files"])
-    print(f"{month}: {len(written['accounts'])} accounts, {written['entries']} entries")
+    accounts, entries = len(written["accounts"]), written["entries"]
+    print(f"{month}: {accounts} account{'' if accounts == 1 else 's'}, {entries} entr{'y' if entries == 1 else 'ies'}")
     return DONE
 
 

@@ -354,7 +354,7 @@ def test_a_month_counts_what_a_statement_shows_too_once(office: Office, sandbox:
     office.run("reconcile", "--statement", statement)
     month = f"{datetime.now(UTC):%Y-%m}"
     done = office.run("report", "--month", month)
-    assert (done.code, done.last) == (0, f"{month}: 1 accounts, 1 entries"), done.out + done.err
+    assert (done.code, done.last) == (0, f"{month}: 1 account, 1 entry"), done.out + done.err
     folder = office.home / "months" / month
     assert (folder / "entries.csv").read_text().count("594") == 1
     [account] = json.loads((folder / "month.json").read_text())["accounts"]

@@ -222,6 +222,6 @@ def test_money_that_another_program_took_stays_open_until_a_person_accepts_it(
     folder = office.home / "month"
     month = f"{datetime.now(UTC):%Y-%m}"
     written = office.run("report", "--month", month, "--out", folder)
-    assert (written.code, written.last) == (0, f"{month}: 1 accounts, 1 entries")
+    assert (written.code, written.last) == (0, f"{month}: 1 account, 1 entry")
     assert json.loads((folder / "month.json").read_text())["accounts"][0]["adjustments"] == "-5000"
     assert office.run("report", "--month", "May").code == 2

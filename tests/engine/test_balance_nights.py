@@ -328,9 +328,11 @@ def test_a_month_is_made_of_the_entries_and_months_add_up(
     night(desk, tmp_path / "3")
     later = month_of(desk, tmp_path / "later", Policy().day_of(desk.ledger.now())[:7])
     assert later["opening"] == later["closing"] == found["closing"]
-    for wrong in ("2026-13", "november", "2026-11-01"):
+    for wrong in ("2026-13", "november", "2026-11-01", "2026-1", "9999-12", "２０２６-11"):
         with pytest.raises(InputError, match="--month is a year and a month"):
             report_month(desk, wrong, tmp_path, Policy())
+    with pytest.raises(InputError, match="--month 9998-12 has not begun in UTC"):
+        report_month(desk, "9998-12", tmp_path, Policy())
 
 
 def test_a_pay_in_of_ours_is_expected_and_no_unexplained_inflow(

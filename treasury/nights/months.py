@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from treasury.errors import InputError
 from treasury.ledger import closing
 from treasury.ledger.adjustments import adjustments
 from treasury.ledger.bookings import opened_after, order_bookings, receipt_bookings
@@ -28,9 +29,11 @@ from treasury.reports.month import write_month
 def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Mapping[str, Any]:
     """Write the month (`2026-11`, in the policy's time zone) of every balance account; return its machine form.
 
-    Raises `InputError` for what is no month, and while there is no report of everything.
+    Raises `InputError` for what is no month, for one that has not begun, and while there is no report of everything.
     """
     ledger, span = desk.ledger, span_of(month, policy.time_zone)
+    if span[0] > ledger.now():
+        raise InputError(f"--month {month} has not begun in {policy.time_zone}")
     sweep_id = stored_sweep(desk, Scope())
     nights = closing.balance_nights(ledger, sweep_id)
     lines, learnt = explaining_lines(ledger, sweep_id), learnt_numbers(ledger)

@@ -433,5 +433,6 @@ def _not_provable(account: BalanceAccount) -> str | None:
         why = "what the balance moved while it was read"
     if flows.open_since is not None:
         days = (account.last.as_of - flows.open_since) // DAY_MS
-        why = f"{flows.open_orders} open order{'' if flows.open_orders == 1 else 's'}, the oldest for {days} days"
+        why = f"{flows.open_orders} open order{'' if flows.open_orders == 1 else 's'}, "
+        why += f"the oldest for {days} day{'' if days == 1 else 's'}"
     return f"not provable: between 0 and {canonical(high - low)}, because of {why}"

@@ -84,11 +84,14 @@ def span_of(month: str, time_zone: str) -> tuple[int, int]:
 
     Raises `InputError` for what is no month.
     """
+    wrong = InputError(f"--month is a year and a month, for example 2026-11 (got {month!r})")
     try:
         first = datetime.strptime(month, "%Y-%m").replace(tzinfo=ZoneInfo(time_zone))
+        after = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
     except ValueError:
-        raise InputError(f"--month is a year and a month, for example 2026-11 (got {month!r})") from None
-    after = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
+        raise wrong from None
+    if month != f"{first:%Y-%m}":  # `2026-1` would be another folder
+        raise wrong
     return int(first.timestamp() * 1000), int(after.timestamp() * 1000)
 
 

@@ -91,7 +91,7 @@ def _statements(entries: Sequence[StatementEntry]) -> str | None:
         return None
     last = max(entries, key=lambda entry: entry.given_at)
     given = f", the newest by {last.given_by} (SHA-256 {last.file[:12]})" if last.given_by else ""
-    return f"{len(entries)} lines{given}"
+    return f"{len(entries)} line{'' if len(entries) == 1 else 's'}{given}"
 
 
 def _statement(report: "Report") -> list[dict[str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from treasury.files import copy_file, write_json, write_text
 from treasury.reconciliation.classes import BY_NAME
-from treasury.reports.figures import ListedOrders, sort_breaks
+from treasury.reports.figures import ListedOrders, count_of, sort_breaks
 from treasury.reports.machine import ORDER_COLUMNS, TIMES, as_machine, meanings, time_text
 from treasury.reports.starts import end_start, start_folder
 from treasury.reports.wording import before_all
@@ -75,7 +75,7 @@ def _money_in(report: Mapping[str, Any]) -> dict[str, str]:
     found = report["money_in"]
     said = {kind: ", ".join(f"{n} {words}" for words, n in found[kind].items()) for kind in ("invoices", "deposits")}
     days = found["oldest_unpaid_days"]
-    return {**said, "oldest": "" if days is None else f"{days} days"}
+    return {**said, "oldest": "" if days is None else count_of(days, "day")}
 
 
 MONEY_IN_COLUMNS = {"invoices": "invoices", "deposits": "deposits", "oldest": "oldest unpaid invoice"}
