@@ -10,6 +10,7 @@ from typing import TypeVar
 from treasury.errors import InvalidFields, Problem
 from treasury.money import parse_amount
 from treasury.private_files import read_bounded
+from treasury.provider.fields import asset_code
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.entries import Statement, StatementEntry
 from treasury.sheets.bank_files import NotAStatement, is_camt, is_mt940, read_camt, read_mt940
@@ -76,6 +77,7 @@ def _entry(row: Row) -> StatementEntry:
 
     amount = read(("amount", "order_amount"), parse_amount)
     fee = read(("fee",), parse_amount)
+    currency, fee_currency = (read((name,), asset_code) for name in ("currency", "fee_currency"))
     status = read(("status",), _status, "must be a status number, for example 99")
     booked_on = read(("date",), _day, "must be a day as year-month-day, for example 2026-11-25; a time may follow")
     if problems:
@@ -85,12 +87,12 @@ def _entry(row: Row) -> StatementEntry:
         order_no=row.ref,
         request_id=values.get("request_id"),
         order_type=values.get("order_type"),
-        currency=values["currency"],
-        amount=abs(amount or Decimal(0)),
+        currency=currency or "",
+        amount=(amount or Decimal(0)).copy_abs(),  # `abs` rounds to 28 digits
         status=status,
         booked_on=booked_on,
         fee=fee,
-        fee_currency=values.get("fee_currency"),
+        fee_currency=fee_currency,
     )
 
 
