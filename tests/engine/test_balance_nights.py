@@ -166,7 +166,8 @@ def test_an_order_in_progress_hides_its_amount_once_unless_it_is_known_to_be_fro
         sandbox.advance(60)
         shown = balance(night(desk, tmp_path / f"{number + 2}"))
         unexplained.append(shown["unexplained"])
-        why = f"not provable: between 0 and 2000, because of 1 open order, the oldest for {number + 1} days"
+        why = "not provable: between 0 and 2000, because of 1 open order, the oldest for "
+        why += f"{number + 1} day{'s' if number else ''}"
         assert shown["note"] == ("" if is_frozen else why)
     assert unexplained == (["-900", "-1800", "-2700"] if is_frozen else ["0", "0", "-700"])
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.crash.payments import make_kind
-from tests.engine.answers import ABSENT, accepted, ok, shown
+from tests.engine.answers import ABSENT, accepted, ok, refused, shown
 from tests.engine.nights import DAY, OpenDesk, balance, month_of
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
@@ -86,6 +86,42 @@ def test_a_debit_of_a_scanned_code_that_is_shown_otherwise_is_an_entry_of_the_mo
     assert usdt(month) == reported
     later = usdt(this_month(desk))
     assert (later["opening"], later["paid"]) == (reported["closing"], "-2")
+
+
+@pytest.mark.parametrize("unread", ["USDT", "USDT_TRC20"])
+def test_a_month_shows_a_pooled_balance_that_its_last_report_read_under_any_of_its_codes(
+    unread: str, open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    desk, balances = open_desk(service.base_url), {"USDT": "1000", "USDT_TRC20": "1000"}
+
+    def pay_one(row: str, currency: str) -> None:
+        service.plans["/v1/order/query"] = [ABSENT]
+        file = sheet(tmp_path, (row, "10", f"1234567000{len(desk.ledger.orders())}"))
+        file.write_text(file.read_text().replace("USDT_TRC20", currency))
+        pay(desk, file, tmp_path / row, row, seconds=0)
+        service.plans["/v1/order/query"] = [lambda body: shown(99, currency=named[body["request_id"]])(body)]
+
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)
+    service.plans["/v1/order/payout"] = [accepted]
+    service.plans["/v1/balance/partner"] = [
+        lambda body: ok(balance=balances[body["currency"]]) if body["currency"] in balances else refused(500)
+    ]
+    for number, currency in enumerate(balances):
+        pay_one(f"r{number}", currency)
+    named = {order.request_id: order.currency for order in desk.ledger.orders()}
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    pay_one("r2", "USDT_TRC20")
+    named |= {order.request_id: order.currency for order in desk.ledger.orders()}
+    balances |= dict.fromkeys(balances, "990")
+    lost = balances.pop(unread)
+    night(desk, tmp_path / "2")
+    month = this_month(desk)
+    clock_of(desk).move(31 * DAY)
+    balances[unread] = lost
+    night(desk, tmp_path / "3")
+    [found] = report_month(desk, month, tmp_path / "month", Policy())["accounts"]
+    assert (found["opening"], found["closing"], found["shown"], found["difference"]) == ("1000", "990", "990", "0")
 
 
 @pytest.mark.parametrize("account", ["12345670001", "12345670044"], ids=["settles", "fails"])

@@ -57,7 +57,8 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
     shown = {
         each.currency: night.balance
         for each in accounts
-        for night in nights[each.currency]
+        for together in zip(*(nights[code] for code in each.codes), strict=True)
+        for night in together
         if night.balance is not None and first <= night.as_of < after
     }
     drawn, of_month = draw_month(accounts, bookings, shown, span)
