@@ -52,6 +52,9 @@ def classed(row: dict[str, Any], *entries: StatementEntry) -> str:
         ("missing_in_statement", []),
         ("missing_in_statement", [entry("P3")]),
         ("duplicate_effect", [entry(), entry("P3", request_id="r1")]),
+        ("status_conflict", [entry(), entry("P3", request_id="r1", order_type="charge")]),
+        ("status_conflict", [entry("P3", request_id="r1", order_type="charge")]),
+        ("matched", [entry(), entry("P3", request_id="r1", order_type="charge", currency="EUR")]),
     ],
 )
 def test_an_order_is_compared_with_its_line(expected: str, entries: list[StatementEntry]) -> None:
@@ -80,6 +83,13 @@ def test_between_two_statements_nothing_is_missing() -> None:
 def test_a_line_from_before_an_order_came_back_says_nothing_about_its_end(given_at: int, expected: str) -> None:
     came_back = side(**SETTLED | {"state": "failed", "status": 44})
     assert classed(came_back, replace(entry(), given_at=given_at)) == expected
+
+
+@pytest.mark.parametrize("status", [44, 88])
+def test_an_order_whose_line_came_back_in_the_same_statement_was_not_paid(status: int) -> None:
+    came_back = side(**SETTLED | {"state": "failed" if status == 44 else "closed", "status": status})
+    assert classed(came_back, entry()) == "orphan_success"
+    assert classed(came_back, entry(), entry("P3", request_id="r1", order_type="charge")) == "matched"
 
 
 def test_what_a_statement_cannot_show_is_not_missing_in_it() -> None:

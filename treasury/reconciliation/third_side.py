@@ -1,6 +1,6 @@
 """Pure: the service's statement as a third side beside ledger and answers, and as entries of the balance accounts."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -35,19 +35,32 @@ class Lines:
     """The lines of a statement beside the orders of a report, and the days for which each file shows orders."""
 
     def __init__(self, entries: Sequence[StatementEntry], parts: Parts, policy: Policy) -> None:
-        self._by_name = _by_name(entries)
+        self._by_name = _by_name(entry for entry in entries if not entry.is_incoming)
+        self._back = _by_name(entry for entry in entries if entry.is_incoming and entry.has_moved)
         self._policy = policy
         self._periods = self._periods_of(parts)
 
     def beside(self, both_sides: pd.DataFrame) -> pd.DataFrame:
         """Add what the statement shows of each order, by its request id or the service's number: `LINE_COLUMNS`."""
         both_sides = both_sides.drop(columns=list(LINE_COLUMNS), errors="ignore")
-        third = [_columns(row, self._of(row), self._periods, self._policy) for row in _rows(both_sides)]
+        third = [
+            _columns(row, self._of(row), self._periods, self._policy) | self._came_back(row)
+            for row in _rows(both_sides)
+        ]
         return both_sides.join(pd.DataFrame(third, index=both_sides.index, columns=list(LINE_COLUMNS), dtype=object))
 
     def _of(self, row: Mapping[Any, Any]) -> Sequence[StatementEntry]:
         found = {entry.order_no: entry for name in _NAMES for entry in self._by_name.get(row[name], ())}
         return tuple(found.values())
+
+    def _came_back(self, row: Mapping[Any, Any]) -> dict[str, Any]:
+        """Say of an order whose money a line shows coming in again, under its request id, that it has not arrived."""
+        back = [entry for entry in self._back.get(row["request_id"], ()) if entry.currency == row["currency"]]
+        if not any(_is_news(row, entry) for entry in back):
+            return {}
+        end = row["status"] if row["status"] in RETURNED else OrderStatus.FAILED
+        words = [entry.words for entry in self._of(row)] + [f"{entry.words} (came back)" for entry in back]
+        return {"line_status": end, "line_words": "; ".join(words), "line_lacks": None}
 
     def _periods_of(self, parts: Parts) -> Periods:
         """Return the first and last day of which each file shows orders of a currency and operation.
@@ -73,14 +86,22 @@ def _rows(both_sides: pd.DataFrame) -> list[dict[Any, Any]]:
     return orders.astype(object).where(orders.notna(), None).to_dict("records")
 
 
-def _by_name(entries: Sequence[StatementEntry]) -> dict[str, list[StatementEntry]]:
-    """Return request id and order number -> the lines that go out under it; incoming money is no order of ours."""
+RETURNED = (OrderStatus.FAILED, OrderStatus.CLOSED)
+"""Ends at which the money is back."""
+
+
+def _by_name(entries: Iterable[StatementEntry]) -> dict[str, list[StatementEntry]]:
+    """Return request id and order number -> the lines under it."""
     found: dict[str, list[StatementEntry]] = {}
     for entry in entries:
-        if not entry.is_incoming:
-            for name in {entry.request_id or entry.order_no, entry.order_no}:
-                found.setdefault(name, []).append(entry)
+        for name in {entry.request_id or entry.order_no, entry.order_no}:
+            found.setdefault(name, []).append(entry)
     return found
+
+
+def _is_news(row: Mapping[Any, Any], entry: StatementEntry) -> bool:
+    """Tell whether a line was given after its order ended, or came back: an earlier one says nothing about that."""
+    return bool(row["final_at"] is None or entry.given_at == 0 or entry.given_at >= row["final_at"])
 
 
 def _columns(
@@ -89,13 +110,11 @@ def _columns(
     if not found:
         return {"line_lacks": True} if _is_lacking(row, periods, policy) else {}
     first = next((entry for entry in found if entry.has_effect), found[0])
-    # A line that was given before the order ended (or came back) says nothing about its end.
-    is_news = row["final_at"] is None or first.given_at == 0 or first.given_at >= row["final_at"]
     return {
         "line_orders": len({entry.order_no for entry in found if entry.has_effect}),
         "line_currency": first.currency,
         "line_amount": first.amount,
-        "line_status": first.status if is_news else None,
+        "line_status": first.status if _is_news(row, first) else None,
         "line_words": "; ".join(entry.words for entry in found),
         "line_fee": first.fee,
         "line_fee_currency": first.fee_currency or first.currency,
