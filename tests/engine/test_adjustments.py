@@ -100,3 +100,21 @@ def test_a_line_that_a_later_file_has_otherwise_is_corrected_in_the_month_of_tha
     assert (later["opening"], later["paid"], later.get("difference", "0")) == (reported["closing"], "-10", "0")
     rows = (tmp_path / "later" / "entries.csv").read_text().splitlines()[1:]
     assert [row.split(",")[0].partition("-")[0] for row in rows] == ["SX2", "SX1"]
+
+
+def test_a_month_in_which_a_line_explained_an_accepted_lot_stays_when_the_line_is_taken_back(
+    gap: tuple[Desk, str], tmp_path: Path
+) -> None:
+    desk, lot = gap
+    accept_break(desk.ledger, lot, by="Ana", os_user="ana", why="the other office")
+    statement, reported = tmp_path / "statement.csv", dict[str, dict[str, str]]()
+    for number, status in enumerate((99, 44), 3):
+        clock_of(desk).move(31 * DAY)
+        statement.write_text(f"order_no,currency,amount,status\nX1,USDT_TRC20,100,{status}\n")
+        shown = balance(night(desk, tmp_path / f"{number}", statement=statement))
+        assert (shown["unexplained"], shown["adjusted"]) == ("0", "0" if status == 99 else "-100")
+        for name, before in reported.items():
+            assert month_of(desk, tmp_path / "again", name) == before
+        found = this_month(desk, tmp_path / "month")
+        assert (found["paid"], found["adjustments"]) == (("-100", "100") if status == 99 else ("100", "-100"))
+        reported[Policy().day_of(desk.ledger.now())[:7]] = found

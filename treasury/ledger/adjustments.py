@@ -1,7 +1,7 @@
 """Entries of the balance accounts that people made: a lot is one while somebody accepts it, and is taken back after."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -59,18 +59,30 @@ def _accepted(ledger: Ledger, currency: str) -> dict[str, list[_Held]]:
         if each.break_id not in reported:
             continue
         lots = sorted(reported[each.break_id], key=lambda lot: order[lot.sweep_id])
-        changed = _changed_by(lots, each.difference)
-        ends = (withdrawn_at, each.ends_at, None if changed is None else made[changed])
-        past = [end for end in ends if end is not None and end <= ledger.now()]
-        found[each.break_id].append(_Held(each.accepted_at, min(past, default=None), each.difference))
+        ends = [end for end in (withdrawn_at, each.ends_at) if end is not None and end <= ledger.now()]
+        for since, until in _times(lots, each.difference, each.accepted_at, made):
+            past = ends if until is None else [*ends, until]
+            if since == each.accepted_at or since < min(ends, default=since + 1):
+                found[each.break_id].append(_Held(since, min(past, default=None), each.difference))
     return found
 
 
-def _changed_by(lots: Sequence[Any], difference: Decimal) -> int | None:
-    """Return the sweep whose report no longer had a lot as it was accepted; None where the last one has it."""
+def _times(
+    lots: Sequence[Any], difference: Decimal, accepted_at: int, made: Mapping[int, int]
+) -> Iterator[tuple[int, int | None]]:
+    """Yield from when until when a lot was as it was accepted: one that was gone, or another one, may be so again."""
     same = [each.lifecycle != RESOLVED and Decimal(each.difference) == difference for each in lots]
-    last = max((place for place, is_same in enumerate(same) if is_same), default=len(lots) - 1)
-    return lots[last + 1].sweep_id if last + 1 < len(lots) else None
+    since: int | None = accepted_at
+    first = same.index(True) if True in same else len(same)
+    for lot, is_same in zip(lots[first:], same[first:], strict=True):
+        at = made[lot.sweep_id]
+        if since is None and is_same:
+            since = max(at, accepted_at)
+        elif since is not None and not is_same and (at > accepted_at or lot is lots[-1]):
+            yield since, max(at, since)
+            since = None
+    if since is not None:
+        yield since, None
 
 
 def _joined(some: Sequence[_Held]) -> Iterator[_Held]:

@@ -81,7 +81,7 @@ class _Others:
 
     def stated(
         self, nights: Mapping[str, Sequence[Night]], rolled: Sequence[BalanceAccount], policy: Policy
-    ) -> dict[str, list[Lot]]:
+    ) -> "dict[str, list[_Stated]]":
         """Return currency -> what lines without a day explained, each when the report said so.
 
         What a later line corrects, or what proves to be ours, is taken back then: a month that was reported stays.
@@ -91,15 +91,17 @@ class _Others:
         for line in self.lines:
             given.setdefault(line.order_no, []).append(line.given_at)
         changes = {at for name in undated for at in [*given[name][1:], *filter(None, [self.ours_from.get(name)])]}
-        found: dict[str, list[Lot]] = {each.currency: [] for each in rolled}
+        found: dict[str, list[_Stated]] = {each.currency: [] for each in rolled}
         since = 0
         for until in [*sorted(changes), None]:
             accounts = rolled if until is None else self._rolled_before(until, nights, policy)
             for each in accounts:
-                booked = sum((lot.amount for lot in found[each.currency]), ZERO)
-                more = sum((lot.amount for lot in each.stated if lot.at <= since), ZERO) - booked
-                found[each.currency] += [Lot(since, more)] if more else []
-                found[each.currency] += [lot for lot in each.stated if lot.at > since]
+                booked, said = found[each.currency], [(_kind_of(lot.amount), lot) for lot in each.stated]
+                for kind in (EntryKind.RECEIVED, EntryKind.PAID):
+                    more = sum((lot.amount for its, lot in said if its is kind and lot.at <= since), ZERO)
+                    more -= sum((lot.amount for its, lot in booked if its is kind), ZERO)
+                    booked += [(kind, Lot(since, more))] if more else []
+                booked += [(kind, lot) for kind, lot in said if lot.at > since]
             since = since if until is None else until
         return found
 
@@ -115,11 +117,21 @@ def _is_dated(account: BalanceAccount, line: StatementEntry, policy: Policy) -> 
     return line.currency not in account.codes or is_later_than(account.opened_at or 0, line, policy)
 
 
-def _of_lots(currency: str, lots: Sequence[Lot]) -> Iterator[Booking]:
+_Stated = tuple[EntryKind, Lot]
+"""What lines without a day explained in a report, and the column of the month that it is added up in."""
+
+
+def _kind_of(amount: Decimal) -> EntryKind:
+    return EntryKind.RECEIVED if amount > 0 else EntryKind.PAID
+
+
+def _of_lots(currency: str, stated: Sequence[_Stated]) -> Iterator[Booking]:
     """Yield what lines without a day explained of an account."""
-    for lot in lots:
-        kind = EntryKind.RECEIVED if lot.amount > 0 else EntryKind.PAID
-        yield Booking(f"S{currency}-{lot.at}", lot.at, currency, kind, lot.amount, "statement")
+    seen = set[str]()
+    for kind, lot in stated:
+        name = f"S{currency}-{lot.at}"
+        yield Booking(f"{name}-{kind.value}" if name in seen else name, lot.at, currency, kind, lot.amount, "statement")
+        seen.add(name)
 
 
 def _beside_orders(desk: Desk, account: BalanceAccount, others: _Others, policy: Policy) -> Iterator[Booking]:
