@@ -52,6 +52,7 @@ def test_a_standing_order_is_an_entry_of_each_month_and_a_payment_that_is_booked
         clock_of(desk).move(31 * DAY)
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("is_dated", [True, False])
 def test_a_line_that_proves_to_be_of_an_order_is_taken_back_in_the_month_that_learns_it(
     is_dated: bool, open_desk: OpenDesk, service: Any, tmp_path: Path
