@@ -10,6 +10,7 @@ from tests.engine.nights import DAY, ROWS, OpenDesk, balance, month_of, take
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.ledger.acceptances import accept_break, withdraw_acceptances
+from treasury.nights.standing import standing_of
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 
@@ -118,3 +119,19 @@ def test_a_month_in_which_a_line_explained_an_accepted_lot_stays_when_the_line_i
         found = this_month(desk, tmp_path / "month")
         assert (found["paid"], found["adjustments"]) == (("-100", "100") if status == 99 else ("100", "-100"))
         reported[Policy().day_of(desk.ledger.now())[:7]] = found
+
+
+def test_a_lot_that_a_line_explained_is_not_back_when_its_acceptance_is_withdrawn(
+    gap: tuple[Desk, str], tmp_path: Path
+) -> None:
+    desk, lot = gap
+    accept_break(desk.ledger, lot, by="Ana", os_user="ana", why="the other office")
+    statement = tmp_path / "statement.csv"
+    statement.write_text("order_no,currency,amount,status\nX1,USDT_TRC20,100,99\n")
+    clock_of(desk).move(DAY)
+    assert balance(night(desk, tmp_path / "3", statement=statement))["unexplained"] == "0"
+    clock_of(desk).move(1)
+    withdraw_acceptances(desk.ledger, lot, by="Ana", os_user="ana", why="it was found")
+    assert standing_of(desk)["unexplained"] == {}
+    clock_of(desk).move(DAY)
+    assert lot not in [each["id"] for each in night(desk, tmp_path / "4")["breaks"]]

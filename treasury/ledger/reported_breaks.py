@@ -13,13 +13,14 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import reports_before
 from treasury.money import format_amount
 from treasury.reconciliation.breaks import RESOLVED, Break, Finding, KnownBreak
+from treasury.reconciliation.classes import BALANCE_CLASSES
 from treasury.reconciliation.scope import Scope
 
 
 def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, KnownBreak]:
     """Id -> the break as the last report before this sweep had it (or the very last), unless it was resolved there.
 
-    One that is gone because somebody accepted it is back once that was withdrawn.
+    One that is gone because somebody accepted it is back once that was withdrawn; a lot is gone by an entry alone.
     """
     table = schema.breaks
     made = [row.sweep_id for row in reports_before(ledger, sweep_id, schema.reports.c.books == Scope().books)]
@@ -31,7 +32,8 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     query = query.outerjoin(schema.reports, report.sweep_id == table.c.sweep_id)
     is_withdrawal = (decided.verb == Verb.WITHDRAW.value) & (decided.named == table.c.break_id)
     ended_since = is_withdrawal & (decided.at > report.as_of)
-    is_open = (table.c.lifecycle != RESOLVED) | exists().where(ended_since).correlate(table, schema.reports)
+    is_back = table.c.name.not_in(BALANCE_CLASSES) & exists().where(ended_since).correlate(table, schema.reports)
+    is_open = (table.c.lifecycle != RESOLVED) | is_back
     rows = ledger.read(query.where(is_open).order_by(table.c.break_id))
     return {row.break_id: KnownBreak(_finding(row), row.first_seen) for row in rows}
 
