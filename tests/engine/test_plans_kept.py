@@ -12,15 +12,18 @@ import data
 from tests.engine.approvers import adopt, change
 from tests.engine.runs import night, sheet
 from tests.moved_clock import clock_of
+from treasury.call.calls import send_operation
 from treasury.collect.collecting import collect_and_write
 from treasury.errors import InputError, PolicyChanged
 from treasury.ledger import schema
 from treasury.ledger.epoch import begin_epoch
 from treasury.ledger.payout_plans import kept_plan
+from treasury.ledger.snapshots import expected_receipts
 from treasury.pay import agreeing, payouts
 from treasury.pay.payout_plans import PayRequest, make_plan, take_plan
 from treasury.payments import execution
 from treasury.payments.desk import Desk
+from treasury.provider.orders import Pay
 
 OpenDesk = Callable[..., Desk]
 ROWS = (("a", "10", "12345670001"), ("b", "20", "12345670002"))
@@ -53,6 +56,11 @@ def test_a_run_key_that_invoices_took_since_it_was_planned_pays_nothing(
         payouts.commit_payouts(desk, made)
     assert desk.ledger.orders() == []
     assert collect_and_write(desk, invoices, "november", tmp_path / "out")["counts"] == {"waiting": 1}
+    [(name, link)] = expected_receipts(desk.ledger).items()
+    again = {"payment_method": "on_line", "currency": "USDT", "product_name": "Tea", "customer_ref_id": "ann"}
+    with pytest.raises(InputError, match=f"{name} already stands for something else here"):
+        send_operation(desk, Pay(request_id=name, amount="120", **again))
+    assert expected_receipts(desk.ledger)[name] == link, "the way to pay it is kept"
 
 
 @pytest.mark.both_databases

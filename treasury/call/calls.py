@@ -83,11 +83,11 @@ def _alone(desk: Desk, payin: Pay) -> Iterator[None]:
 def _check_reference(desk: Desk, operation: Operation[Any]) -> None:
     """Refuse a reference that names something else here: one question could not tell what became of both."""
     name, order = str(operation.reference_value), desk.ledger.order_named(str(operation.reference_value))
-    if isinstance(operation, Pay):
-        is_taken = order is not None
+    expected = expected_receipts(desk.ledger, [name]).get(name)
+    if isinstance(operation, Pay):  # one of a sheet of invoices has a link that is kept
+        is_taken = order is not None or (expected is not None and "run_key" in expected)
     else:
-        is_of_another = order is not None and order.run_key != run_key_of_call(operation)
-        is_taken = is_of_another or bool(expected_receipts(desk.ledger, [name]))
+        is_taken = expected is not None or (order is not None and order.run_key != run_key_of_call(operation))
     if is_taken:
         said = f"{operation.reference} {name} already stands for something else here"
         raise InputError(f"{operation.operation_name()}: {said}; nothing was sent")
