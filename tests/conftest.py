@@ -19,6 +19,7 @@ from tests.commands.office import Office
 from tests.parts import new_database
 from tests.proofs import ALL
 from tests.servers import Servers, await_server, use_memory
+from treasury.clock import MACHINE, Clock
 from treasury.sandbox import RunningSandbox
 
 pytest_plugins = ["treasury.testing", "tests.costs"]
@@ -159,9 +160,17 @@ def key_file(treasury_key_file: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def open_sandbox(open_treasury_sandbox: Callable[..., RunningSandbox]) -> Callable[..., RunningSandbox]:
+def shared_clock() -> Clock:
+    """The clock of a module's sandboxes, and of the commands that run in the tests' own process."""
+    return MACHINE
+
+
+@pytest.fixture(scope="module")
+def open_sandbox(
+    open_treasury_sandbox: Callable[..., RunningSandbox], shared_clock: Clock
+) -> Callable[..., RunningSandbox]:
     """Starts sandboxes in this process, which end with the module."""
-    return open_treasury_sandbox
+    return partial(open_treasury_sandbox, clock=shared_clock)
 
 
 @pytest.fixture(scope="session")
@@ -186,9 +195,9 @@ def postgres() -> Callable[..., str]:
     return partial(new_database, await_server("postgresql"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def open_office(
-    key_file: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    key_file: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, shared_clock: Clock
 ) -> Callable[..., Office]:
     """Opens homes of `treasury`, each with an account at the sandbox it is given.
 
@@ -203,6 +212,6 @@ def open_office(
             environ = {"PREFECT_HOME": str(home / "prefect"), **environ}
             prefect = False
         url = request.getfixturevalue("prefect_url") if prefect else None
-        return Office(home, base_url, key_file, url, environ)
+        return Office(home, base_url, key_file, url, environ, shared_clock)
 
     return open_one

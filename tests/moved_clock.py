@@ -20,11 +20,12 @@ class MovedClock(Clock):
     """Stands still at `start`, Unix seconds, until it is moved: `sleep` returns at once and moves all three clocks.
 
     With `start` None it runs with the machine, sleeps really and is moved besides: for threads and processes that wait
-    for each other. Safe to use from several threads.
+    for each other; with `skips` a sleep moves that one, too, and nobody waits. Safe to use from several threads.
     """
 
-    def __init__(self, start: float | None = START) -> None:
+    def __init__(self, start: float | None = START, *, skips: bool = False) -> None:
         self._start = start
+        self._waits = start is None and not skips
         self._guard = threading.Lock()
         self._moved = self._wall_alone = 0.0
         self.slept: list[float] = []
@@ -45,7 +46,7 @@ class MovedClock(Clock):
         with self._guard:
             self.slept.append(seconds)
         self.meanwhile()
-        if self._start is None:
+        if self._waits:
             MACHINE.sleep(seconds)
         else:
             self.move(seconds)

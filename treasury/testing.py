@@ -26,9 +26,11 @@ from typing import Any
 import pytest
 
 import treasury.payments.desk
+from treasury.clock import MACHINE, Clock
 from treasury.payments.desk import Desk
 from treasury.provider.client import Account
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
+from treasury.sandbox.clock import SandboxClock
 from treasury.settings import read_settings
 
 PARTNER_ID = SandboxSettings().partner_id
@@ -55,11 +57,11 @@ def treasury_key_file(treasury_keys: tuple[str, str], tmp_path_factory: pytest.T
 
 @pytest.fixture(scope="module")
 def open_treasury_sandbox(treasury_keys: tuple[str, str]) -> Iterator[Callable[..., RunningSandbox]]:
-    """Starts sandboxes in this process, which end with the module; takes what `SandboxSettings` takes."""
+    """Starts sandboxes in this process, which end with the module; takes what `SandboxSettings` takes, and a clock."""
     with ExitStack() as running:
 
-        def start(**settings: Any) -> RunningSandbox:
-            return running.enter_context(running_sandbox(_settings(treasury_keys, settings)))
+        def start(*, clock: Clock = MACHINE, **settings: Any) -> RunningSandbox:
+            return running.enter_context(running_sandbox(_settings(treasury_keys, settings), SandboxClock(clock)))
 
         yield start
 

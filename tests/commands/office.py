@@ -64,6 +64,7 @@ class Office:
         key_file: Path,
         prefect_url: str | None,
         environ: Mapping[str, str] | None = None,
+        clock: Clock = MACHINE,
     ) -> None:
         self.home = home
         self.environ = {
@@ -81,7 +82,7 @@ class Office:
             **({} if prefect_url is None else {"PREFECT_API_URL": prefect_url}),
             **(environ or {}),
         }
-        self.clock: Clock = MACHINE
+        self.clock = clock
         """The clock of the desks that commands in this process work at."""
         (home / "user").mkdir()
 
