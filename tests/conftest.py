@@ -16,6 +16,7 @@ from hypothesis import settings
 
 import flows
 from tests.commands.office import Office
+from tests.moved_clock import MovedClock
 from tests.parts import new_database
 from tests.proofs import ALL
 from tests.servers import Servers, await_server, use_memory
@@ -160,9 +161,9 @@ def key_file(treasury_key_file: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shared_clock() -> Clock:
+def shared_clock(request: pytest.FixtureRequest) -> Clock:
     """The clock of a module's sandboxes, and of the commands that run in the tests' own process."""
-    return MACHINE
+    return MACHINE if request.node.get_closest_marker("skips_pauses") is None else MovedClock(None, skips=True)
 
 
 @pytest.fixture(scope="module")

@@ -13,24 +13,16 @@ import data
 from tests.commands.approvers import key, waiting_hash, with_people
 from tests.commands.office import Ended, Office, eventually
 from tests.engine.rounds import available, kinds, policy
-from tests.moved_clock import MovedClock
-from treasury.clock import Clock
 from treasury.sandbox import RunningSandbox
 from treasury.sandbox.rates import Rates
 
-pytestmark = pytest.mark.prefect
+pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
 
 D = Decimal
 BTC = ("0.2", "0.4", "0.9")
 ROWS = (("a", "300", "12345670001"), ("b", "400", "12345670101"), ("c", "500", "12345670201"))
 PAYOUTS = '[payouts]\nduplicate_days = 0\n[payouts.max_per_run]\nUSDT_TRC20 = "100000"\n'
 FUND = ("--fund", "--follow", "20")
-
-
-@pytest.fixture(scope="module")
-def shared_clock() -> Clock:
-    """Nobody waits for what settles."""
-    return MovedClock(None, skips=True)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.engine.rounds import available
 from treasury.promptpay import build_promptpay
 from treasury.sandbox import RunningSandbox
 
-pytestmark = pytest.mark.prefect
+pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
 
 D = Decimal
 BY = ("--by", "Ada Example")

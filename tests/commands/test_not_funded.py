@@ -12,7 +12,7 @@ from tests.engine.rounds import available
 from treasury.sandbox import RunningSandbox
 from treasury.sandbox.behaviour import Behaviour
 
-pytestmark = pytest.mark.prefect
+pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
 
 D = Decimal
 OpenSandbox = Callable[..., RunningSandbox]
