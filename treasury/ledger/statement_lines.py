@@ -1,7 +1,9 @@
 """Lines of the service's statements, kept: what a report was given once, later ones know."""
 
+import functools
 import json
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select
@@ -16,17 +18,23 @@ from treasury.reconciliation.entries import GIVEN, Statement, StatementEntry
 
 
 def keep_statement(ledger: Ledger, sweep_id: int, as_of: int, statement: Statement, os_user: str) -> None:
-    """Keep the lines of a statement that a report was given; a line that is kept like this already stays as it is."""
+    """Keep the lines of a statement that a report was given; a line that is kept like this already stays as it is.
+
+    One that explained nothing, because people were listed when it was given, is kept anew once nobody is.
+    """
     table, key = schema.statement_lines, ledger.key
 
     def work(connection: Connection) -> None:
         serialize(connection)
-        held = {entry.order_no: entry for entry in _read(key, connection.execute(select(table).order_by(table.c.id)))}
+        lines = list(_read(key, connection.execute(select(table).order_by(table.c.id))))
+        held = [{line.order_no: line for line in lines}]
+        if not _lists_people(connection, key, as_of):
+            held.append({line.order_no: line for line in _explaining(connection, key, lines)})
         given = {"sweep_id": sweep_id, "file": statement.file, "given_by": os_user, "given_at": as_of}
         rows = [
             {**given, "content": json.dumps(entry.content)}
             for entry in statement.entries
-            if entry.order_no not in held or not entry.is_like(held[entry.order_no])
+            if any(entry.order_no not in each or not entry.is_like(each[entry.order_no]) for each in held)
         ]
         if rows:
             connection.execute(insert(table), [{**row, "checksum": seal(key, table, row)} for row in rows])
@@ -60,10 +68,17 @@ def explaining_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntr
     more, changes nothing about lines that were given before it.
     """
     lines = _given_lines(ledger, sweep_id)
-    moments = {line.given_at for line in lines}
-    found = ledger.look(lambda connection: {at: policy_at(connection, ledger.key, at) for at in moments})
-    with_people = {at for at, policy in found.items() if policy is not None and policy.people}
-    return [line for line in lines if line.given_at not in with_people]
+    return ledger.look(lambda connection: _explaining(connection, ledger.key, lines))
+
+
+def _explaining(connection: Connection, key: LedgerKey, lines: Iterable[StatementEntry]) -> list[StatementEntry]:
+    lists_people = functools.cache(partial(_lists_people, connection, key))
+    return [line for line in lines if not lists_people(line.given_at)]
+
+
+def _lists_people(connection: Connection, key: LedgerKey, at: int) -> bool:
+    policy = policy_at(connection, key, at)
+    return policy is not None and bool(policy.people)
 
 
 def _read(key: LedgerKey, rows: Iterable[Row[Any]]) -> Iterator[StatementEntry]:
