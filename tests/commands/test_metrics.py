@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,8 +22,10 @@ from tests.ledgers import put_ledger
 from treasury.errors import ConfigurationError
 from treasury.nights import metrics as figures
 from treasury.orders.states import Event, State
-from treasury.payments.desk import Desk
+from treasury.payments.desk import Desk, desk_of
 from treasury.sandbox import RunningSandbox
+from treasury.settings import read_settings
+from treasury.testing import forget_desks
 
 Samples = dict[tuple[str, ...], float]
 """Name, then the values of its labels -> figure."""
@@ -141,6 +144,26 @@ def test_a_ledger_that_cannot_be_read_is_said_and_nothing_else(
         shutil.copy(file.rename(file.with_name("aside.db")), file)  # another one, as a restore puts it there
         assert scrape(address) == {("treasury_ledger_readable",): 0}
     desk.close()
+
+
+def test_of_a_ledger_that_is_replaced_the_new_one_is_told(
+    open_office: Callable[..., Office], capsys: pytest.CaptureFixture[str]
+) -> None:
+    office = open_office("http://127.0.0.1:9", prefect=False)
+    settings = read_settings(office.environ)
+    account, file = settings.account(), office.home / "ledger.db"
+    desk_of(account, settings)
+    forget_desks()
+    empty = Path(shutil.copy(file, office.home / "empty.db"))
+    put_ledger(settings.ledger_url, desk_of(account, settings).ledger.account, settings.ledger_key_file)
+    try:
+        with serving_metrics("0", lambda: desk_of(account, settings)):
+            address = capsys.readouterr().out.split()[-1]
+            assert scrape(address)["treasury_orders", "settled"] == 1
+            empty.rename(file)
+            assert scrape(address)["treasury_orders", "settled"] == 0
+    finally:
+        forget_desks()
 
 
 def test_an_address_that_cannot_be_used_is_refused_in_one_line(open_office: Callable[..., Office]) -> None:
