@@ -29,7 +29,8 @@ from treasury.settings import Settings
 def in_own_process(spec: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
     """Start a process as specified, and wait for its end."""
     command = [sys.executable, "-m", "tests.engine.own_process", json.dumps(dict(spec))]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    longest = spec["seconds"] + 120  # as long as it follows what does not settle, and what it does besides
+    return subprocess.run(command, capture_output=True, text=True, timeout=longest, check=False)
 
 
 def start_again(spec: Mapping[str, Any]) -> dict[str, int]:
