@@ -13,6 +13,7 @@ from treasury.orders.decisions import (
     Next,
     QueryResult,
     as_paid,
+    bounds_of,
     is_foreign,
     judge_absence,
     judge_query,
@@ -409,3 +410,15 @@ def test_a_debit_above_its_bound_is_found(
     changes: Mapping[str, Any], on_top: tuple[str, ...], over: Decimal | None
 ) -> None:
     assert over_bound(order(**{**PAID, **changes}), on_top) == over
+
+
+@pytest.mark.parametrize(("on_top", "pays", "expected"), [(True, None, "21"), (True, "20", None), (False, None, None)])
+def test_what_a_payment_debits_at_the_most_bounds_its_amount_with_a_fee_on_top(
+    on_top: bool, pays: str | None, expected: str | None
+) -> None:
+    """Only where the quote may choose what is paid, and the account charges that operation's fee on top."""
+    stored = {"pay_currency": "USDT", "receive_currency": "EUR", "max_pay": "21"} | (
+        {"pay_amount": pays} if pays else {}
+    )
+    found = bounds_of({"bounds": stored}, "fiat_payout", {"fiat_payout"} if on_top else set())
+    assert found.max_debit == (None if expected is None else Decimal(expected))
