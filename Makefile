@@ -32,7 +32,7 @@ test: SHELL := /bin/bash
 test: install
 	$(BIN)/python -m compileall -q treasury flows tasks blocks data
 	$(BIN)/python -m pytest -q --collect-only > /dev/null  # rewritten assertions are kept: once, not by each worker
-	time $(BIN)/python -m pytest -n 4 --dist loadfile
+	time $(BIN)/python -m pytest -n 6 --dist loadfile
 
 # The loop while one works: rules, plans, orders, policy, interface, house; no Prefect, no other processes, no long nights,
 # SQLite alone. Which tests are slow or thorough stands in tests/conftest.py.
