@@ -112,7 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _mix(items: list[pytest.Item], here: Path) -> None:
     """Alternate between files that wait for other processes and files that compute, from the first to the last.
 
-    A few workers then keep all processors busy; more of them would cost more processor time for the same tests.
+    The processors are then busy from the start to the end.
     """
     files = dict.fromkeys(item.path for item in items)
     waiting = [file for file in files if file.relative_to(here).parts[0] in (*SLOW, "flows")]
