@@ -163,7 +163,7 @@ def key_file(treasury_key_file: Path) -> Path:
 @pytest.fixture(scope="module")
 def shared_clock(request: pytest.FixtureRequest) -> Clock:
     """The clock of a module's sandboxes, and of the commands that run in the tests' own process."""
-    return MACHINE if request.node.get_closest_marker("skips_pauses") is None else MovedClock(None, skips=True)
+    return MACHINE if request.node.get_closest_marker("no_real_pauses") is None else MovedClock(None, skips=True)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from tests.commands.office import Ended, Office
 from treasury.promptpay import build_promptpay
 from treasury.sandbox import Behaviour, RunningSandbox
 
-pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
+pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
 
 D = Decimal
 BY = ("--by", "Ada Example")

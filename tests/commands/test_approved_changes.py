@@ -18,7 +18,7 @@ from treasury.ledger.approvals import standing_of, waiting_plans
 from treasury.payments import approving
 from treasury.sandbox import RunningSandbox
 
-pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
+pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
 
 BY_NAME = "approvals are by name only"
 

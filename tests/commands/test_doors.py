@@ -11,7 +11,7 @@ import data
 from tests.commands.office import Ended, Office
 from treasury.sandbox import RunningSandbox
 
-pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
+pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
 
 BY = ("--by", "Ada Example")
 POLICY = data.path("treasury_policy.toml")

@@ -16,7 +16,7 @@ from tests.engine.rounds import available, kinds, policy
 from treasury.sandbox import RunningSandbox
 from treasury.sandbox.rates import Rates
 
-pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
+pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
 
 D = Decimal
 BTC = ("0.2", "0.4", "0.9")

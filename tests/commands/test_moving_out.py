@@ -13,7 +13,7 @@ from tests.engine.rounds import available
 from treasury.promptpay import build_promptpay
 from treasury.sandbox import RunningSandbox
 
-pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
+pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
 
 D = Decimal
 BY = ("--by", "Ada Example")

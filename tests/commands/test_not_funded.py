@@ -12,7 +12,7 @@ from tests.engine.rounds import available
 from treasury.sandbox import RunningSandbox
 from treasury.sandbox.behaviour import Behaviour
 
-pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
+pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
 
 D = Decimal
 OpenSandbox = Callable[..., RunningSandbox]

@@ -13,7 +13,7 @@ from tests.commands.office import Ended, Office
 from tests.engine.runs import HEADER
 from treasury.sandbox import RunningSandbox
 
-pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
+pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
 
 ROW = ("a", "10", "12345670001", "Ann Example")
 WAYS = {"preview": (), "dry run": ("--dry-run",), "run": ("--yes", "--follow", "10")}

@@ -12,7 +12,7 @@ from tests.commands.office import Ended, Office
 from tests.crash.payments import QUOTED
 from treasury.sandbox import RunningSandbox
 
-pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
+pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
 
 BY = ("--by", "Ada Example")
 ADDRESS = "TVk631BotbQQSHGAUSRhDKGzHomE8EyrCW"

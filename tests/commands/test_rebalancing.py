@@ -11,7 +11,7 @@ from tests.commands.office import Ended, Office
 from tests.engine.rounds import available, policy
 from treasury.sandbox import RunningSandbox
 
-pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
+pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
 
 D = Decimal
 BTC = ("0.2", "0.4", "0.6")

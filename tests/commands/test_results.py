@@ -8,7 +8,7 @@ import pytest
 from tests.commands.office import Office, one_line_error
 from treasury.sandbox import RunningSandbox
 
-pytestmark = [pytest.mark.prefect, pytest.mark.skips_pauses]
+pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
 
 ROWS = (("a", "10", "12345670001"), ("b", "20", "12345670002"))
 

@@ -7,20 +7,17 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import update
 
 from flows.commands.prefect_server import free_port
 from tests.crash.payments import make_kind
 from tests.engine import paying
 from tests.engine.answers import ABSENT, accepted, ok, refused, shown
-from tests.engine.approvers import adopt
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, month_of, take
 from tests.engine.rounds import policy
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.call import calls
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
-from treasury.ledger import schema
 from treasury.ledger.acceptances import accept_break
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.snapshots import expected_receipts
@@ -34,7 +31,6 @@ from treasury.provider.orders import Pay
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 from treasury.sandbox.behaviour import Behaviour
-from treasury.settings import os_user
 
 TAIL = "[payouts]\nduplicate_days = 0\n"
 
@@ -137,17 +133,6 @@ def test_a_currency_that_only_the_policy_names_is_watched(
     assert (report["verdict"], classes(report)) == ("warnings", {"BTC": "unexplained_inflow new"})
 
 
-def test_a_currency_that_only_a_statement_names_is_watched(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    desk = open_desk(start_sandbox(balances={"USDT": Decimal(500), "BTC": Decimal(1)}).base_url)
-    statement = tmp_path / "statement.csv"
-    statement.write_text("order_no,currency,amount,status\nX1,BTC,1,99\n")
-    night(desk, tmp_path / "1", statement=statement)
-    clock_of(desk).move(DAY)
-    assert balance(night(desk, tmp_path / "2"), "BTC")["judgement"] == "first"
-
-
 @pytest.mark.parametrize("is_frozen", [True, False])
 def test_an_order_in_progress_hides_its_amount_once_unless_it_is_known_to_be_frozen(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_frozen: bool
@@ -222,79 +207,6 @@ def test_a_payment_by_a_scanned_code_is_an_entry_of_the_account(
     [fees] = (each for each in second["fees"] if each["currency"] == "USDT")
     assert (fees["amount"], fees["fees"]) == (amount, fee)
     assert not [each for each in third["statement"] if each["currency"] == "USDT" and each["sent"] != "0"]
-
-
-@pytest.mark.both_databases
-def test_a_statement_is_kept_and_compared_both_ways(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
-    sandbox = start_sandbox(settle_seconds=1)
-    desk = open_desk(sandbox.base_url)
-    accounts = [("a", "100", "12345670001"), ("b", "20", "12345670002"), ("c", "30", "12345670003")]
-    pay(desk, sheet(tmp_path, *accounts), tmp_path / "out", seconds=20)
-    night(desk, tmp_path / "1")
-    a, b, c = (order.order_no for order in desk.ledger.orders())
-    take(desk, "by-hand", "5000")
-    statement = tmp_path / "statement.csv"
-
-    def text(of_a: int, of_b: int, *more: str) -> str:
-        lines = ["order_no,currency,amount,status", f"{a},USDT_TRC20,{of_a},99", f"{b},USDT_TRC20,20,{of_b}"]
-        return "\n".join([*lines, "X1,USDT_TRC20,5000,99", *more]) + "\n"
-
-    statement.write_text(text(900, 44))
-    kinds = {"a": "amount_mismatch", "b": "status_conflict", "c": "missing_in_statement"}
-    expected = {**kinds, "USDT_TRC20": "missing_in_ledger"}
-    for number, given in enumerate((statement, None, statement), 2):
-        report = night(desk, tmp_path / f"{number}", statement=given)
-        found = {name: said.split()[0] for name, said in classes(report).items()}
-        assert (report["verdict"], found, balance(report)["unexplained"]) == ("breaks", expected, "0"), number
-        clock_of(desk).move(DAY)
-    statement.write_text(text(100, 99, f"{c},USDT_TRC20,30,99"))
-    corrected = night(desk, tmp_path / "5", statement=statement)
-    said = {"a": "amount_mismatch resolved", "b": "status_conflict resolved", "c": "missing_in_statement resolved"}
-    assert classes(corrected) == {**said, "USDT_TRC20": "missing_in_ledger persisting"}
-    assert len(desk.ledger.read(schema.statement_lines.select())) == 6, "the line that is as it was is kept once"
-    assert corrected["scope"]["statement"].startswith(f"4 lines, the newest by {os_user()} (SHA-256 ")
-
-
-@pytest.mark.parametrize("before", [True, False])
-def test_lines_explain_nothing_that_are_given_while_people_are_listed_and_others_go_on_to(
-    before: bool, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    desk = open_desk(start_sandbox(settle_seconds=1).base_url)
-    statement = tmp_path / "statement.csv"
-    statement.write_text("order_no,currency,amount,status\nX1,USDT_TRC20,50,99\n")
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
-    night(desk, tmp_path / "1")
-    if not before:
-        adopt(desk)
-    take(desk, "by-hand", "50")
-    expected = "0" if before else "-50"
-    assert balance(night(desk, tmp_path / "2", statement=statement))["unexplained"] == expected
-    shown = month_of(desk, tmp_path / "month", f"{clock_of(desk).now():%Y-%m}")
-    adopt(desk) if before else adopt(desk, {}, "ada")
-    clock_of(desk).move(DAY)
-    assert balance(night(desk, tmp_path / "3"))["unexplained"] == expected
-    assert month_of(desk, tmp_path / "month", f"{clock_of(desk).now():%Y-%m}") == shown
-    if not before:  # given again, where a typed name may accept it, too, it explains
-        assert balance(night(desk, tmp_path / "4", statement=statement))["unexplained"] == "0"
-
-
-@pytest.mark.both_databases
-def test_a_line_that_somebody_changed_in_the_database_explains_nothing(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    desk = open_desk(start_sandbox(settle_seconds=1).base_url)
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
-    night(desk, tmp_path / "1")
-    take(desk, "by-hand", "5000")
-    statement = tmp_path / "statement.csv"
-    statement.write_text("order_no,currency,amount,status\nX1,USDT_TRC20,1,99\n")
-    assert balance(night(desk, tmp_path / "2", statement=statement))["unexplained"] == "-4999"
-    table = schema.statement_lines
-    [row] = desk.ledger.read(table.select())
-    content = row.content.replace('"amount": "1"', '"amount": "5000"')
-    assert content != row.content
-    desk.ledger.write(lambda connection: connection.execute(update(table).values(content=content)).rowcount)
-    assert balance(night(desk, tmp_path / "3"))["unexplained"] == "-5000"
 
 
 def test_a_month_is_made_of_the_entries_and_months_add_up(

@@ -16,7 +16,7 @@ from flows.commands import REMEDIES
 from tests.engine.answers import PAYOUT, PAYOUT_FIELDS, accepted, refused
 from tests.engine.intents import commit, intent
 from treasury.call.calls import send_operation
-from treasury.errors import LedgerLost, Refused, RunHeld
+from treasury.errors import ConfigurationError, LedgerLost, Refused, RunHeld
 from treasury.ledger.database import open_engine
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
@@ -104,6 +104,16 @@ def test_a_ledger_that_cannot_be_reached_again_is_lost(open_ledger: OpenLedger, 
         finally:
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
     assert len(ledger.orders()) == 1
+
+
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+def test_what_the_database_refuses_is_no_lost_ledger(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    for use in (ledger.look, ledger.write):
+        with pytest.raises(ConfigurationError) as raised:
+            use(lambda connection: connection.execute(text("SELECT :given"), {"given": "a\0b"}))
+        assert not isinstance(raised.value, LedgerLost)
+    assert not ledger.is_lost
 
 
 def test_a_pay_in_that_is_made_by_one_of_two_machines_is_expected(

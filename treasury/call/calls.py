@@ -16,7 +16,7 @@ from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.intents import IntentRules, commit_plan, newest_order, payee_hashes
 from treasury.ledger.obligations import traded_on
 from treasury.ledger.rehearsal import rehearse
-from treasury.ledger.snapshots import RECEIPT, expected_receipts, keep_snapshot, snapshot_of
+from treasury.ledger.snapshots import expected_receipts, keep_snapshot, snapshot_of
 from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Intent, Order
@@ -72,7 +72,7 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
 def _alone(desk: Desk, payin: Pay) -> Iterator[None]:
     """Expect a pay-in that one process at a time asks for: one whose call did not leave would take back what another
     one's has made. Raises `RunHeld`."""
-    name = f"{RECEIPT}{payin.request_id}"
+    name = f"pay-in {payin.request_id}"  # no run key holds a space
     with desk.ledger.hold(name) as is_ours:
         if not is_ours:
             raise RunHeld(name, "another task of this process")

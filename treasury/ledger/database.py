@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -248,8 +248,8 @@ def unusable(what: str, error: DBAPIError) -> ConfigurationError:
     said = {getattr(error.orig, name, None) for name in ("sqlite_errorname", "sqlstate")}
     if said & FULL:
         return DiskFull(str(error.orig))
-    is_away = error.connection_invalidated or getattr(error.orig, "sqlstate", "") in AWAY
-    if what != "opened" and is_away:  # it was there when it was opened
+    says_away = isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") in AWAY
+    if what != "opened" and (error.connection_invalidated or says_away):  # it was there when it was opened
         return LedgerLost(str(error.orig))
     return ConfigurationError(f"the ledger cannot be {what}: {error.orig}")
 
@@ -265,6 +265,10 @@ VICTIM = {"40001", "40P01"}
 """What PostgreSQL calls a transaction that it ended in favour of another one: made again, it succeeds."""
 
 VICTIM_TRIES = 5
+
+
+def _is_victim(error: Exception) -> bool:
+    return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) in VICTIM
 
 
 class Writer:
@@ -366,7 +370,11 @@ class Writer:
                 self._commit([item], together=False)
             return
         except Exception as error:
-            self._fail(group, error, tries)
+            if len(group) == 1 and tries > 1 and _is_victim(error):
+                # Race: another machine changed the same rows in another sequence.
+                self._commit(group, together=together, tries=tries - 1)
+            else:
+                self._fail(group, error)
             return
         crash_point("writer.committed")
         try:
@@ -384,7 +392,7 @@ class Writer:
         for _, deliver in group:
             deliver(None, self._lost)
 
-    def _fail(self, group: list[_Item], error: Exception, tries: int) -> None:
+    def _fail(self, group: list[_Item], error: Exception) -> None:
         """Handle a group that was rolled back: try its steps one by one, so that one failure does not affect others."""
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             self._lost = LedgerLost(str(error.orig))
@@ -393,9 +401,6 @@ class Writer:
                 self._commit([item])
             return
         reason = self._lost or error
-        if isinstance(reason, DBAPIError) and getattr(reason.orig, "sqlstate", None) in VICTIM and tries > 1:
-            self._commit(group, tries=tries - 1)  # Race: another machine changed the same rows in another sequence
-            return
         if isinstance(reason, DBAPIError):
             reason = unusable("written", reason)
         group[0][1](None, reason)

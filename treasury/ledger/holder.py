@@ -210,7 +210,7 @@ class Holds:
         self._guard = threading.Lock()
 
     @property
-    def are_none(self) -> bool:
+    def is_empty(self) -> bool:
         """Tell whether this process holds nothing."""
         return not self._counts
 

@@ -17,15 +17,14 @@ def learnt_numbers(ledger: Ledger) -> dict[str, int]:
     service told a status.
     """
     orders, quotes, journal = schema.orders.c, schema.quotes.c, schema.journal.c
-    told = select(journal.order_id, func.min(journal.at).label("at")).group_by(journal.order_id)
-    told = told.where(journal.status.is_not(None))
-    steps = told.subquery()
+    told = select(journal.order_id, func.min(journal.at).label("at")).where(journal.status.is_not(None))
+    steps = told.group_by(journal.order_id).subquery()
     numbered = select(orders.order_no, func.coalesce(steps.c.at, orders.created_at))
     numbered = numbered.outerjoin_from(schema.orders, steps, steps.c.order_id == orders.id)
     found: dict[str, int] = {}
 
     def learn(name: str | None, at: int) -> None:
-        if name is not None:
+        if name:
             found[name] = min(at, found.get(name, at))
 
     with ledger.snapshot() as stream:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Select, select
@@ -43,11 +44,13 @@ def _is_found(row: Any) -> bool:
 
 def known_numbers(ledger: Ledger, sweep_id: int) -> set[str]:
     """Return every reference and number under which the service may show what this ledger means: orders, and the
-    receipts of this sweep."""
+    receipts of this sweep, also by a number that an earlier one showed."""
     found = set(ledger.known_numbers())
-    for row in ledger.read(receipt_answers().where(schema.answers.c.sweep_id == sweep_id)):
-        if json.loads(row.ledger_side)["operation"] == RECEIPT:
-            found |= {row.request_id, *filter(None, [json.loads(row.service_side).get("order_no")])}
+    asked = receipt_answers().where(schema.answers.c.sweep_id == sweep_id)
+    with ledger.snapshot() as stream:
+        for row in chain(stream(asked), shown_receipts(stream, sweep_id)):
+            if json.loads(row.ledger_side)["operation"] == RECEIPT:
+                found |= {row.request_id, *filter(None, [json.loads(row.service_side).get("order_no")])}
     return found
 
 
