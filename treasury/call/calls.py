@@ -70,8 +70,10 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
 
 @contextmanager
 def _alone(desk: Desk, payin: Pay) -> Iterator[None]:
-    """Expect a pay-in that one process at a time asks for: one whose call did not leave would take back what another
-    one's has made. Raises `RunHeld`."""
+    """Hold a pay-in while it is asked for, and expect it. Raises `RunHeld`.
+
+    Without the hold, a process whose call did not leave would end the expectation of what another process asked for.
+    """
     name = f"pay-in {payin.request_id}"  # no run key holds a space
     with desk.ledger.hold(name) as is_ours:
         if not is_ours:

@@ -70,7 +70,7 @@ def _accepted(ledger: Ledger, currency: str) -> dict[str, list[_Held]]:
 def _times(
     lots: Sequence[Any], difference: Decimal, accepted_at: int, made: Mapping[int, int]
 ) -> Iterator[tuple[int, int | None]]:
-    """Yield from when until when a lot was as it was accepted: one that was gone, or another one, may be so again."""
+    """Yield the spans (from, until) in which a lot was as it was accepted; one that was gone may come back."""
     same = [each.lifecycle != RESOLVED and Decimal(each.difference) == difference for each in lots]
     since: int | None = accepted_at
     first = same.index(True) if True in same else len(same)

@@ -20,7 +20,7 @@ from treasury.reconciliation.entries import GIVEN, Statement, StatementEntry
 def keep_statement(ledger: Ledger, sweep_id: int, as_of: int, statement: Statement, os_user: str) -> None:
     """Keep the lines of a statement that a report was given; a line that is kept like this already stays as it is.
 
-    One that explained nothing, because people were listed when it was given, is kept anew once nobody is.
+    One that explained nothing, because people were listed when it was given, is kept anew once nobody is listed.
     """
     table, key = schema.statement_lines, ledger.key
 

@@ -67,7 +67,7 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
 
 
 class _Others:
-    """Lines of movements of others, as they were given; one that proves to be ours is so from when that was learnt."""
+    """Lines of others' movements, as they were given. One that proves to be ours counts as ours from that moment on."""
 
     def __init__(self, lines: Sequence[StatementEntry], learnt: Mapping[str, int]) -> None:
         self.ours_from: dict[str, int] = {}

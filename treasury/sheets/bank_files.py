@@ -91,7 +91,7 @@ def _parts(
 ) -> list[tuple[ElementTree.Element, Decimal]]:
     """Return the transactions of an entry, each with its signed amount in the entry's currency.
 
-    None where no transaction has one and money came in: nobody's payment of ours is hidden in it.
+    Empty where money came in and no transaction has an amount: such an entry hides no payment of ours.
     """
     found = []
     for each in details:
