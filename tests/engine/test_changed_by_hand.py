@@ -14,10 +14,13 @@ from tests.engine.runs import night, sheet
 from tests.moved_clock import clock_of
 from treasury.errors import InputError
 from treasury.ledger import schema
+from treasury.ledger.intents import commit_plan
 from treasury.ledger.migrations.versions.v0105_decisions import ANSWERS_SEALED, seal_orders
 from treasury.ledger.seals import is_sealed_order, sealed_before
 from treasury.ledger.stops import lift_stop, stop_sending
+from treasury.orders.records import Intent
 from treasury.orders.states import Hold, State
+from treasury.pay.remaining import NOT_KEPT, remaining_of
 from treasury.payments import execution
 from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
@@ -160,6 +163,35 @@ def test_what_was_changed_stays_recognizable_when_the_service_reports_it(
     assert order.state is State.ACCEPTED
     execution.follow_orders(slow, "run", [order.id], 10)
     assert start(slow, file) == {"a": "held"}
+
+
+@pytest.mark.parametrize("payload", ["of another row", b"cut"])
+def test_a_payload_that_cannot_be_read_is_one_rows_trouble(desk: Desk, tmp_path: Path, payload: str | bytes) -> None:
+    """Two withdrawals on their way, one of whose payloads was changed: the night is written, and names it."""
+    address = {"address": "TDBaAMzsQ3d7xqqgw8CWCzbAZGPdARHsMa", "currency": "USDT_TRC20", "customer_ref_id": "c"}
+    sent = [(name, {**address, "amount": amount}, Decimal(amount)) for name, amount in (("a", "10"), ("b", "20"))]
+    intents = [Intent(ref, "withdraw", each, each, currency="USDT_TRC20", amount=amount) for ref, each, amount in sent]
+    commit_plan(desk.ledger, "run", "test", {}, "0" * 64, intents)
+    assert {desk.submission.submit(order).state for order in desk.ledger.orders()} == {State.ACCEPTED}
+    change(desk, "a", payload=column(desk, "b", "payload") if isinstance(payload, str) else payload)
+    clock_of(desk).move(DAY)
+    report = night(desk, tmp_path / "night")
+    assert report["counts"]["matched"] == 2
+    changed, other = sorted(desk.ledger.orders(), key=lambda order: order.row_ref)
+    assert (changed.state, other.state) == (State.SETTLED, State.SETTLED)
+    assert (is_sealed_order(desk.ledger.key, changed), is_sealed_order(desk.ledger.key, other)) == (False, True)
+
+
+@pytest.mark.parametrize("payload", ["of another row", b"cut"])
+def test_what_ended_unpaid_is_not_paid_again_with_the_content_of_another_row(
+    desk: Desk, tmp_path: Path, payload: str | bytes
+) -> None:
+    file = sheet(tmp_path, ("a", "10", "12345670044"), ("b", "20", "12345670088"))
+    assert start(desk, file) == {"a": "failed", "b": "closed"}
+    change(desk, "a", payload=column(desk, "b", "payload") if isinstance(payload, str) else payload)
+    changed, other = remaining_of(desk, "run")
+    assert (changed.row_ref, changed.payload, changed.reason) == ("a", None, NOT_KEPT)
+    assert (other.payload or {})["amount"] == "20"
 
 
 @pytest.mark.both_databases

@@ -348,7 +348,7 @@ def test_a_ledger_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         Ledger("mysql://host/name", "http://127.0.0.1:1|1", tmp_path / "key")
     (tmp_path / "bad.key").touch(mode=0o600)
     (tmp_path / "bad.key").write_text("short")
-    with pytest.raises(ConfigurationError, match="Fernet"):
+    with pytest.raises(ConfigurationError, match="32 bytes"):
         Ledger(f"sqlite:///{tmp_path}/ledger.db", "http://127.0.0.1:1|1", tmp_path / "bad.key")
 
 

@@ -4,11 +4,14 @@ import functools
 import hashlib
 import hmac
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cryptography.exceptions import InvalidTag
 from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from treasury.canonical import canonical_json
 from treasury.errors import ConfigurationError, WrongLedgerKey
@@ -23,25 +26,32 @@ def no_key(file: Path) -> str:
     )
 
 
+_AES_GCM = b"\x01"
+"""The first byte of a payload that is bound to its place; a Fernet token is base64."""
+_NONCE = 12
+"""Bytes of a nonce: 96 bits from the system, new for each payload (NIST SP 800-38D)."""
+
+
 class LedgerKey:
-    """A Fernet key and what is derived from it."""
+    """What is derived from the key file's 32 bytes, one key for each purpose."""
 
     def __init__(self, key: bytes) -> None:
         try:
-            self._fernet = Fernet(key)
+            self._fernet = Fernet(key)  # what ledgers hold that were written before payloads were bound to their rows
         except ValueError:
-            raise ConfigurationError("the ledger key file does not hold a Fernet key") from None
-        # Sending an order reads its payload more than once, back to back; verifying a token costs more than sending.
-        self._open = functools.lru_cache(maxsize=256)(self._fernet.decrypt)
+            raise ConfigurationError("the ledger key file does not hold 32 bytes in URL-safe base64") from None
+        self._encryption = hashlib.sha256(b"payload|" + key).digest()
+        self._cipher = AESGCM(self._encryption)
         self._secret = hashlib.sha256(b"match|" + key).digest()
         self._seal = hashlib.sha256(b"checksum|" + key).digest()
         self.short_hash = functools.lru_cache(maxsize=8192)(self._short_hash)
         """A short keyed hash of a word, cached because most words recur."""
         self.fingerprint = hashlib.sha256(b"fingerprint|" + key).hexdigest()
 
-    def seal_for(self, account: str) -> None:
-        """Let checksums be good for this account alone: rows of another one's ledger with the same key are foreign."""
+    def bind_to(self, account: str) -> None:
+        """Let checksums and payloads be good for this account alone: another ledger's with the same key are foreign."""
         self._seal = hmac.digest(self._seal, account.encode(), "sha256")
+        self._cipher = AESGCM(hmac.digest(self._encryption, account.encode(), "sha256"))
 
     @classmethod
     def load(cls, file: Path) -> "LedgerKey":
@@ -58,17 +68,31 @@ class LedgerKey:
                 f"the ledger key file {file} cannot be read or made: {type(error).__name__}"
             ) from None
 
-    def encrypt(self, payload: Mapping[str, Any]) -> bytes:
-        """A payload as it is stored."""
-        return self._fernet.encrypt(json.dumps(payload, ensure_ascii=False).encode())
+    def encrypt(self, payload: Mapping[str, Any], *place: str) -> bytes:
+        """Encrypt a payload for the place that it is stored at (AES-256-GCM): elsewhere it cannot be read.
 
-    def decrypt(self, stored: bytes, *, once: bool = False) -> dict[str, Any]:
-        """A stored payload; `once`: it is large, and not kept at hand. Raises `WrongLedgerKey`."""
+        `place`: the table, and what never changes of its row.
+        """
+        nonce = os.urandom(_NONCE)
+        content = json.dumps(payload, ensure_ascii=False).encode()
+        return _AES_GCM + nonce + self._cipher.encrypt(nonce, content, _bound(place))
+
+    def decrypt(self, stored: bytes, *place: str) -> dict[str, Any]:
+        """Return a payload that was encrypted for this place. Raises `WrongLedgerKey`."""
         try:
-            payload: dict[str, Any] = json.loads(self._fernet.decrypt(stored) if once else self._open(stored))
-        except InvalidToken:
-            raise WrongLedgerKey("a payload of the ledger cannot be read with this key; nothing was sent") from None
+            payload: dict[str, Any] = json.loads(self._decrypted(stored, place))
+        except (InvalidTag, InvalidToken, ValueError):
+            raise WrongLedgerKey(
+                "a payload of the ledger cannot be read: it was written with another key, or moved or changed by "
+                "hand; nothing was sent"
+            ) from None
         return payload
+
+    def _decrypted(self, stored: bytes, place: Sequence[str]) -> bytes:
+        if not stored.startswith(_AES_GCM):
+            return self._fernet.decrypt(stored)
+        nonce, content = stored[1 : 1 + _NONCE], stored[1 + _NONCE :]
+        return self._cipher.decrypt(nonce, content, _bound(place))
 
     def _short_hash(self, word: str) -> str:
         return self.keyed_hash(word)[:12]
@@ -87,3 +111,12 @@ class LedgerKey:
     def keyed_hash(self, value: object) -> str:
         """A hash that cannot be guessed without the key: account numbers are too few to hide in a plain one."""
         return hmac.digest(self._secret, canonical_json(value).encode(), "sha256").hex()
+
+
+def place_of_payload(run_key: str, row_ref: str, operation: str) -> tuple[str, ...]:
+    """Return the place of an order's payload: what never changes of the order, whatever is asked and answered."""
+    return ("orders", run_key, row_ref, operation)
+
+
+def _bound(place: Sequence[str]) -> bytes:
+    return canonical_json(list(place)).encode()

@@ -18,7 +18,7 @@ from treasury.errors import InputError, Overtaken, PolicyChanged, RunKeyConflict
 from treasury.ledger import schema
 from treasury.ledger.approvals import check_payments_not_rejected
 from treasury.ledger.approved_plans import check_approved, check_still_approved
-from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.cipher import LedgerKey, place_of_payload
 from treasury.ledger.database import serialize
 from treasury.ledger.day import check_day, judge_waiting
 from treasury.ledger.deciding import people_at
@@ -308,7 +308,7 @@ def _row(ledger: Ledger, run_key: str, intent: Intent, replaces: str | None) -> 
         "doubtful": False,
         "sends": 0,
         "meaning": ledger.key.keyed_hash(intent.bound_content),
-        "payload": ledger.key.encrypt(intent.payload),
+        "payload": ledger.key.encrypt(intent.payload, *place_of_payload(run_key, intent.row_ref, intent.operation)),
         "masked": json.dumps(masked_payload(intent.operation, intent.payload), ensure_ascii=False),
         "personal": personal_column(ledger.key, intent.operation, intent.payload),
         "currency": intent.currency,

@@ -21,7 +21,7 @@ from treasury.errors import (
     NotJudged,
 )
 from treasury.ledger import schema
-from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.cipher import LedgerKey, place_of_payload
 from treasury.ledger.database import Writer, group_of, open_engine, sqlite_file, unusable
 from treasury.ledger.deciding import Word, check_step
 from treasury.ledger.halts import check_not_stopped
@@ -97,7 +97,7 @@ class Ledger:
         """Return what is needed to send an order. Raises `WrongLedgerKey`."""
         if order.payload is None:
             raise IllegalTransition(order.request_id, "sending an order that is final")
-        return self.key.decrypt(order.payload)
+        return self.key.decrypt(order.payload, *place_of_payload(order.run_key, order.row_ref, order.operation))
 
     # --- texts ---------------------------------------------------------------------------------------------------
 

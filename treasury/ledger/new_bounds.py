@@ -6,6 +6,7 @@ from sqlalchemy import Connection, or_, select, update
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
+from treasury.ledger.cipher import place_of_payload
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.ledger.seals import with_seal
@@ -32,6 +33,7 @@ def put_under_policy(ledger: Ledger, connection: Connection, run_key: str, inten
         for row in connection.execute(chosen).fetchall():
             intent = meant[row.row_ref]
             ceiling = None if intent.ceiling is None else format_amount(intent.ceiling)
-            values = {"payload": ledger.key.encrypt(intent.payload), "ceiling": ceiling}
+            place = place_of_payload(run_key, row.row_ref, row.operation)
+            values = {"payload": ledger.key.encrypt(intent.payload, *place), "ceiling": ceiling}
             sealed = with_seal(ledger.key, read_row(Order, row), values)
             connection.execute(update(schema.orders).where(table.id == row.id).values(**sealed))

@@ -48,7 +48,7 @@ def open_tables(connection: Connection, account: str, key_file: Path) -> tuple[L
             "this ledger was written with another key; point TREASURY_LEDGER_KEY_FILE at the key it was made with"
         )
     account = found.get("account", account)
-    key.seal_for(canonical_account(account))
+    key.bind_to(canonical_account(account))
     bring_up_to_date(connection, found, key, account)
     if not found:
         ours = {"schema": schema.VERSION, "account": account, "key": key.fingerprint}

@@ -71,10 +71,13 @@ def keep_plan(
         said = {**content, "run_key": run_key, "number": number, "made_at": ledger.now(), "made_in": where}
         plan_id = _id_of(said)
         kept = {"id": plan_id, "run_key": run_key, "number": number, "made_at": said["made_at"]}
-        connection.execute(insert(schema.payout_plans).values(**kept, content=ledger.key.encrypt(said)))
+        connection.execute(
+            insert(schema.payout_plans).values(**kept, content=ledger.key.encrypt(said, schema.payout_plans.name))
+        )
         for at, some in enumerate(batched(rows(), _ROWS)):
-            record = ledger.key.encrypt({"plan": plan_id, "number": at, "rows": some})
-            connection.execute(insert(schema.payout_plan_rows).values(plan_id=plan_id, number=at, content=record))
+            table = schema.payout_plan_rows
+            record = ledger.key.encrypt({"plan": plan_id, "number": at, "rows": some}, table.name)
+            connection.execute(insert(table).values(plan_id=plan_id, number=at, content=record))
         return KeptPlan(plan_id, run_key, where, said)
 
     return ledger.write(work)
@@ -107,7 +110,7 @@ def kept_rows(ledger: Ledger, plan: KeptPlan) -> Iterator[Any]:
     table = schema.payout_plan_rows
     number = 0
     for record in ledger.read(select(table).where(table.c.plan_id == plan.id).order_by(table.c.number)):
-        content = ledger.key.decrypt(record.content, once=True)
+        content = ledger.key.decrypt(record.content, table.name)
         if (content["plan"], content["number"]) != (plan.id, number):
             break
         number += 1
@@ -156,7 +159,7 @@ def _records(plan: KeptPlan) -> int:
 
 
 def _plan_of(ledger: Ledger, row: Row[Any]) -> KeptPlan | None:
-    said = ledger.key.decrypt(row.content, once=True)
+    said = ledger.key.decrypt(row.content, schema.payout_plans.name)
     is_ours = (row.id, row.run_key, row.number) == (_id_of(said), said["run_key"], said["number"])
     return KeptPlan(row.id, row.run_key, said["made_in"], said) if is_ours else None
 

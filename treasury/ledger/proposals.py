@@ -78,7 +78,7 @@ def add_proposal(
         **row,
         "number": before.scalar_one() + 1,
         "ledger": identity_of_ledger(connection),
-        "shown": None if shown is None else ledger.key.encrypt(shown),
+        "shown": None if shown is None else ledger.key.encrypt(shown, table.name),
     }
     added = add_sealed(connection, ledger.key, table, values)
     for each in changed_about(connection, ledger, run_key):  # it is decided about anew
@@ -121,7 +121,7 @@ def is_genuine(ledger: Ledger, row: Row[Any]) -> bool:
     if not is_sealed(ledger.key, schema.plans, row):
         return False
     own = {"run_key": row.run_key, "plan_sha256": row.plan_sha256}
-    shown = {} if row.shown is None else ledger.key.decrypt(row.shown)
+    shown = {} if row.shown is None else ledger.key.decrypt(row.shown, schema.plans.name)
     return (own | shown).items() >= own.items()
 
 
@@ -142,7 +142,7 @@ def plan_of(ledger: Ledger, row: Row[Any]) -> WaitingPlan:
     return WaitingPlan(
         *(row.id, row.run_key, row.number or 0, row.plan_sha256, maker, row.needed, row.policy),
         *(row.proposed_at, row.ends_at, row.ledger or "", ledger.account),
-        shown=None if row.shown is None else ledger.key.decrypt(row.shown),
+        shown=None if row.shown is None else ledger.key.decrypt(row.shown, schema.plans.name),
     )
 
 

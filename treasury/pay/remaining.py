@@ -9,6 +9,7 @@ from treasury.errors import InputError, InvalidSheet, RowProblem
 from treasury.files import copy_file, write_json
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.replacements import KEPT_DAYS, remaining_orders, why_not_replaced
+from treasury.ledger.seals import is_sealed_order
 from treasury.orders.rows import WAYS, LeftOut, Route
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
@@ -89,18 +90,16 @@ def _left_out_before(file: Path) -> list[LeftOut]:
 def remaining_of(desk: Desk, run_key: str) -> list[Remaining]:
     """Return the rows of a run that ended unpaid and may be paid again.
 
-    One that was paid and came back, or that is older than `KEPT_DAYS`, has no content: what the ledger has forgotten,
-    a person copies from the sheet that it was paid from.
+    One that was paid and came back, that is older than `KEPT_DAYS`, or that was changed by hand, has no content: a
+    person copies it from the sheet that it was paid from.
     """
-    return [
-        Remaining(
-            *(order.row_ref, order.request_id, ROUTES[order.operation]),
-            None if order.payload is None else desk.ledger.payload(order),
-            order.state.outcome,
-            (order.reason or "") if order.payload is not None else NOT_KEPT,
-        )
-        for order in remaining_orders(desk.ledger, run_key)
-    ]
+    found = []
+    for order in remaining_orders(desk.ledger, run_key):
+        is_kept = order.payload is not None and is_sealed_order(desk.ledger.key, order)
+        content, why = (desk.ledger.payload(order), order.reason or "") if is_kept else (None, NOT_KEPT)
+        named = order.row_ref, order.request_id, ROUTES[order.operation]
+        found.append(Remaining(*named, content, order.state.outcome, why))
+    return found
 
 
 NOT_KEPT = "copy its other columns from the sheet that it was paid from: they are kept here no more"

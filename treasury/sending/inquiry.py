@@ -11,6 +11,7 @@ from treasury.ledger.epoch import is_from_before
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
+from treasury.ledger.seals import is_sealed_order
 from treasury.ledger.statuses import saw_status
 from treasury.money import exact
 from treasury.orders.decisions import (
@@ -353,6 +354,8 @@ class Inquiry:
         is_withdrawal = CATALOGUE[order.operation].limited_by == "withdrawals"
         if not is_withdrawal or order.payload is None or Hold.KNOWN in (order.released or "").split():
             return False  # whoever resolved it as sent has looked where it goes
+        if not is_sealed_order(self._ledger.key, order):
+            return False  # it was changed by hand, and stays recognizable as such: nobody knows what it asked for
         return goes_elsewhere(self._ledger.payload(order), seen)
 
     def _hold_elsewhere(self, order: Order, seen: SeenOrder, where: str) -> Order:
