@@ -33,7 +33,7 @@ _NONCE = 12
 
 
 class LedgerKey:
-    """What is derived from the key file's 32 bytes, one key for each purpose."""
+    """The keys that are derived from the 32 bytes of a key file, one for each purpose."""
 
     def __init__(self, key: bytes) -> None:
         try:
