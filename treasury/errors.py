@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
 
-from treasury.texts import MAX_CODE, approval_command, cut_text, with_person
+from treasury.texts import MAX_CODE, approval_command, count_of, cut_text, with_person
 
 
 class TreasuryError(Exception):
@@ -114,7 +114,7 @@ class InvalidSheet(InputError):
         """Where a copy of it lies that says what is wrong with each row."""
         shown = "\n".join(f"  {problem}" for problem in self.problems[:20])
         more = f"\n  and {len(self.problems) - 20} more" if len(self.problems) > 20 else ""
-        super().__init__(f"{file}: {len(self.problems)} problem(s), nothing was sent\n{shown}{more}")
+        super().__init__(f"{file}: {count_of(len(self.problems), 'problem')}, nothing was sent\n{shown}{more}")
 
 
 class InvalidRows(InvalidSheet):
@@ -236,7 +236,8 @@ class ApprovalNeeded(TreasuryError):
         if code is not None:
             how = approval_command(run_key, code, is_listed=is_listed)
         super().__init__(
-            f"run {run_key} needs {needed} approval(s), {has}{why}; nothing was sent: waiting for an approval ({how})"
+            f"run {run_key} needs {count_of(needed, 'approval')}, {has}{why}; nothing was sent: "
+            f"waiting for an approval ({how})"
         )
 
 

@@ -144,3 +144,8 @@ def without_markup(text: str) -> str:
 
 _MARKUP = re.compile(r"[\\`*\[\]<>~|]|(?<![^\W_])_|_(?![^\W_])")
 """Characters that Markdown acts on; an underscore inside a word is none."""
+
+
+def count_of(number: int, noun: str) -> str:
+    """A counted noun: "1 break", "2,000 breaks"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -23,6 +23,7 @@ from treasury.payments.desk import Desk
 from treasury.policy.people import APPROVAL_HOURS
 from treasury.reports.plan import as_lines, leaves_of, waiting_page, write_plan
 from treasury.settings import os_user, read_settings
+from treasury.texts import count_of
 
 keys = App(name="keys", help="Keys of people who approve: make a pair, or another one in its place.")
 
@@ -104,13 +105,13 @@ def approvals() -> int:
         judged, _ = standing_of(desk.ledger, plan, approving.rules_of(desk, plan))
         shown = plan.shown or {}
         totals = [f"{total} {currency}" for currency, total in leaves_of(shown).items()]
-        payments = f"{shown['payments']} payment(s)" if "payments" in shown else "a policy"
+        payments = count_of(shown["payments"], "payment") if "payments" in shown else "a policy"
         said = f"approved by {', '.join(judged.counted)}" if judged.counted else "approved by nobody yet"
         parts = [plan.run_key, f"made by {plan.maker.name}", payments, *totals, f"since {as_time(plan.proposed_at)}"]
         if approving.is_stale(desk, plan):
             said = "made under another policy than the one in force: start the run again"
-        print("  ".join([*parts, f"needs {plan.needed} approval(s)", said]))
-    print(f"{len(plans)} plan(s) wait (treasury show KEY shows one)")
+        print("  ".join([*parts, f"needs {count_of(plan.needed, 'approval')}", said]))
+    print(f"waiting: {count_of(len(plans), 'plan')} (treasury show KEY shows one)")
     return DONE
 
 
@@ -126,7 +127,7 @@ def show_waiting(desk: Desk, plan: WaitingPlan) -> None:
     for file in write_waiting(desk, plan, desk.settings.run_folder(plan.run_key)):
         print(f"  {file}")
     lacks = max(0, plan.needed - len(judged.counted))
-    print(f"waiting for {lacks} more approval(s)" if lacks else "it has the approvals it needs")
+    print(f"waiting for {count_of(lacks, 'more approval')}" if lacks else "it has the approvals it needs")
 
 
 def write_waiting(desk: Desk, plan: WaitingPlan, folder: Path) -> list[Path]:
@@ -183,7 +184,7 @@ def approve(
     done = approving.approve(desk, key, name=by, token=given, key=private, plan_named=plan)
     print(f"plan {done.plan.sha256[:12]} of run {key} is approved by {', '.join(done.judged.counted)}")
     if done.lacks:
-        print(f"waiting for {done.lacks} more approval(s)")
+        print(f"waiting for {count_of(done.lacks, 'more approval')}")
         return WAITING
     again = "adopt the policy again" if key.startswith(POLICY_KEY) else "start the run again"
     if resume_suspended(done.plan):

@@ -10,6 +10,7 @@ from treasury.payments.desk import Desk, desk_of
 from treasury.reports.results import in_words, needs_a_person
 from treasury.settings import os_user, read_settings
 from treasury.sheets.mappings import remember_mapping
+from treasury.texts import count_of
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ def agreed(*, yes: bool, left_out: int = 0) -> bool:
         return True
     if not sys.stdin.isatty():
         return False
-    without = f", without the {left_out} row(s) that are left out" if left_out else ""
+    without = f", without {count_of(left_out, 'row')} left out" if left_out else ""
     return input(f"Send it{without}? [y/N] ").strip().lower() in ("y", "yes")
 
 

@@ -28,6 +28,7 @@ from treasury.payments.resolving import (
     resolve_as_sent,
 )
 from treasury.settings import os_user
+from treasury.texts import count_of
 
 
 def release(reference: str, /, *, kind: str | None = None, person: PersonOptions = NOBODY) -> int:
@@ -186,7 +187,7 @@ def stop(*, lift: Annotated[bool, Parameter(negative=())] = False, person: Perso
         desk.check_standing()
     if lift:
         count = lift_stop(ledger, person.by, os_user=os_user(), proof=proof)
-        print(f"{count} stop(s) lifted by {lifted_by(ledger) if count else person.by or 'nobody'}")
+        print(f"{count_of(count, 'stop')} lifted by {lifted_by(ledger) if count else person.by or 'nobody'}")
         for left in stops_in_force(ledger):
             print(f"  a stop by {left.name} stands still ({left.why}): somebody else lifts it")
         return DONE

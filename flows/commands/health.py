@@ -26,6 +26,7 @@ from treasury.ledger.database import sqlite_file
 from treasury.payments.desk import Desk, desk_of
 from treasury.private_files import openings
 from treasury.settings import Settings, home_folder, read_settings
+from treasury.texts import count_of
 
 MAX_SHOWN = 20
 """Most files that are named one by one."""
@@ -109,7 +110,7 @@ def _problem(name: str, error: TreasuryError) -> int:
 
 
 def _finish(bad: int) -> int:
-    print("all is well" if not bad else f"{bad} problem(s)")
+    print("all is well" if not bad else count_of(bad, "problem"))
     return BAD_INPUT if bad else DONE
 
 

@@ -18,6 +18,7 @@ from treasury.proving.findings import ProofVerdict
 from treasury.proving.history import judge_unconfirmed
 from treasury.reports.results import REHEARSAL
 from treasury.settings import Settings
+from treasury.texts import count_of
 
 MAX_SHOWN = 5
 """Most plans that are named in a line."""
@@ -32,7 +33,7 @@ def say_sums(ledger: Ledger) -> str:
     runs = select(func.count()).select_from(schema.runs).scalar_subquery()
     query = select(func.count(), runs).select_from(schema.orders).where(schema.orders.c.state.in_(unknown))
     [[orders, number]] = ledger.read(query)
-    return f"{number} runs; {orders} unknown (treasury runs)"
+    return f"{count_of(number, 'run')}; {orders} unknown (treasury runs)"
 
 
 def say_held(ledger: Ledger) -> str:
@@ -87,9 +88,7 @@ def say_decisions(ledger: Ledger) -> str:
 def say_waiting_plans(ledger: Ledger) -> str:
     """The plans that wait for approvals."""
     waiting = [plan.run_key for plan in waiting_plans(ledger)]
-    return (
-        f"{len(waiting)} plan(s) wait for approvals: {', '.join(waiting[:MAX_SHOWN])}" if waiting else "no plan waits"
-    )
+    return f"waiting for approvals: {', '.join(waiting[:MAX_SHOWN])}" if waiting else "no plan waits"
 
 
 def say_last_runs(ledger: Ledger) -> str:
@@ -115,12 +114,9 @@ def waits_for_people(ledger: Ledger) -> str:
     states = schema.orders.c.state
     counts = dict(ledger.read(select(states, func.count()).group_by(states)))
     unknown = counts.get(State.UNKNOWN.value, 0) + counts.get(State.SENDING.value, 0)
-    found = [
-        (counts.get(State.HELD.value, 0), "held"),
-        (unknown, "unknown"),
-        (len(waiting_plans(ledger)), "waiting plan(s)"),
-    ]
-    return ", ".join(f"{number} {what}" for number, what in found if number)
+    held, plans = counts.get(State.HELD.value, 0), len(waiting_plans(ledger))
+    found = {f"{held} held": held, f"{unknown} unknown": unknown, count_of(plans, "waiting plan"): plans}
+    return ", ".join(said for said, number in found.items() if number)
 
 
 def say_epoch(ledger: Ledger) -> str:

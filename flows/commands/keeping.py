@@ -10,6 +10,7 @@ from treasury.ledger.backup import LAST_BACKUP, RESTORED, Manifest, make_backup
 from treasury.ledger.opening import readable_account
 from treasury.ledger.restore import restore_backup
 from treasury.settings import read_settings
+from treasury.texts import count_of
 
 
 def backup(file: Path, /) -> int:
@@ -60,4 +61,4 @@ def restore(file: Path, /) -> int:
 
 def _in_words(manifest: Manifest) -> str:
     runs, orders = manifest.counts["runs"], manifest.counts["orders"]
-    return f"{readable_account(manifest.account)}: {runs} runs, {orders} orders"
+    return f"{readable_account(manifest.account)}: {count_of(runs, 'run')}, {count_of(orders, 'order')}"

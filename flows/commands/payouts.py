@@ -55,6 +55,7 @@ from treasury.reports.results import REHEARSAL
 from treasury.reports.starts import start_folder
 from treasury.settings import read_settings
 from treasury.sheets.payments import PAYOUTS, QR_CODES, WITHDRAWALS, PaymentSheet
+from treasury.texts import count_of
 
 
 @Parameter(name="*")
@@ -181,10 +182,10 @@ def _pay(pays: PaymentSheet, file: Path | None, start: Start) -> int:
         print(_signed(desk or configured_desk(), plan, start.key))
         return DONE
     if start.dry_run:
-        print(f"{len(plan.rows)} payments planned, nothing was sent")
+        print(f"{count_of(len(plan.rows), 'payment')} planned, nothing was sent")
         return DONE
     if not agreed(yes=start.yes, left_out=len(plan.left_out)):
-        return say_waiting(f"{len(plan.rows)} payments planned")
+        return say_waiting(f"{count_of(len(plan.rows), 'payment')} planned")
     return _execute(desk or configured_desk(), request, made, folder, start.follow, start.key)
 
 
@@ -327,14 +328,14 @@ def _is_kept(ledger: Ledger, run_key: str) -> bool:
 def _show_sums(desk: Desk | None, plan: PayoutPlan, *, in_full: bool) -> None:
     """Show the plan in a few lines; `in_full`: what its page says follows, and is not said here."""
     content = plan.summary()
-    print(f"run {plan.run_key}: {content['payments']} payments; limits: {content['limits']}")
+    print(f"run {plan.run_key}: {count_of(content['payments'], 'payment')}; limits: {content['limits']}")
     for line in _rehearsal(desk).values():
         print(f"  {line}")
     if not in_full:
         money_lines("debit", content["debits"])
         money_lines("fees on top at most", content.get("on_top", {}))
         for currency, count in plan.unbounded.items():
-            print(f"  and what {count} payment(s) in {currency} debit: {WHY_UNBOUNDED}")
+            print(f"  and what is debited in {currency} for {count_of(count, 'payment')}: {WHY_UNBOUNDED}")
         money_lines("beneficiaries receive", content["receipts"])
     for each in [] if in_full else plan.conversions:
         print(f"  converted first: {each}")
@@ -354,4 +355,4 @@ def _approvals_of(desk: Desk | None, plan: PayoutPlan) -> str:
             judged, _ = standing_of(desk.ledger, waiting, rules_of(desk, waiting))
             if len(judged.counted) >= waiting.needed:
                 return f"approved by {', '.join(judged.counted)}"
-    return f"needs {plan.approvals} approval(s) besides yours"
+    return f"needs {count_of(plan.approvals, 'approval')} besides yours"

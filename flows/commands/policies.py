@@ -28,6 +28,7 @@ from treasury.policy.people import Right
 from treasury.policy.policy_lines import changes_between, lines_of
 from treasury.policy_file import read_policy
 from treasury.settings import os_user
+from treasury.texts import count_of
 
 policy = App(name="policy", help="The policy in force: adopt one, show it, or check one against the last 90 days.")
 
@@ -166,7 +167,9 @@ def _met(desk: Desk, policy: Policy, days: int, *, all_lines: bool = False) -> l
     """The orders of the last days that a policy would have held or refused, in words; the last line counts them."""
     found = check_history(desk.ledger, policy, days)
     named = found.lines if all_lines else found.lines[:MAX_MET]
-    counted = f"of {found.orders} orders of the last {days} days it would have held or refused {len(found.lines)}"
+    counted = (
+        f"of {count_of(found.orders, 'order')} of the last {days} days it would have held or refused {len(found.lines)}"
+    )
     if found.orders and found.not_judged:
         counted += f", by its amounts, days and currencies; not judged: {', '.join(found.not_judged)}"
     return [*named, counted]

@@ -22,6 +22,7 @@ from treasury.orders.records import Order
 from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
 from treasury.reports.results import in_words, result_row, summarize_run
+from treasury.texts import count_of
 
 SHOWN_ORDERS = 200
 
@@ -37,7 +38,7 @@ def runs() -> int:
         print(f"{plan.run_key}  {_waits(plan)}")
     for run_key, why in ended_plans(ledger).items():
         print(f"{run_key}  never began: {why}")
-    print(f"{len(found)} runs")
+    print(count_of(len(found), "run"))
     return DONE
 
 
@@ -48,7 +49,7 @@ def payees() -> int:
         sums = ", ".join(f"{format_amount(total)} {currency}" for currency, total in sorted(each.sums.items()))
         times = f"{_time(each.first_ms)} to {_time(each.last_ms)}" if each.first_ms and each.last_ms else "never"
         names = f"  {len(each.names)} names" if len(each.names) > 1 else ""
-        paid = f"{each.payments} payments  {times}"
+        paid = f"{count_of(each.payments, 'payment')}  {times}"
         print(f"{each.shown}  {paid}{names}  {sums}  treasury payee {each.reference}".replace("    ", "  "))
     print(f"{len(found)} payees")
     return DONE
@@ -91,7 +92,7 @@ def _show_order_line(order: Order, *more: str) -> None:
 
 
 def _waits(plan: WaitingPlan) -> str:
-    return f"waits for {plan.needed} approval(s) of the plan {plan.sha256[:12]} that {plan.maker.name} made"
+    return f"waits for {count_of(plan.needed, 'approval')} of the plan {plan.sha256[:12]} that {plan.maker.name} made"
 
 
 def show(reference: str, /, *, all_: Annotated[bool, Parameter(name="--all", negative=())] = False) -> int:

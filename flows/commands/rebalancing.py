@@ -51,6 +51,7 @@ from treasury.rebalance.trade_orders import commit_trades
 from treasury.reports.rebalancing import as_lines, explained, table, write_page
 from treasury.reports.results import in_words, summarize_run
 from treasury.reports.starts import start_folder
+from treasury.texts import count_of
 
 DEFAULT_POLICY = Path("data/treasury_policy.toml")
 
@@ -194,8 +195,7 @@ def _put(folder: Path) -> None:
 
 def trades_of(found: Round) -> str:
     """How many trades a round has, in words."""
-    count = len(found.plan.trades)
-    return "1 trade" if count == 1 else f"{count} trades"
+    return count_of(len(found.plan.trades), "trade")
 
 
 def show_round(desk: Desk, found: Round) -> None:
@@ -224,7 +224,7 @@ def show_costs(desk: Desk, folder: Path) -> int:
         print(line)
     say_files([path])
     last = rows[-1] if rows else {"trades": "0", "cost": "0", "cost_bps": "0"}
-    print(f"{last['trades']} trades settled, cost {last['cost']} ({last['cost_bps']} bps)")
+    print(f"{count_of(int(last['trades']), 'trade')} settled, cost {last['cost']} ({last['cost_bps']} bps)")
     return DONE
 
 

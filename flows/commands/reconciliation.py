@@ -15,6 +15,7 @@ from treasury.errors import InputError
 from treasury.ledger import progress
 from treasury.payments.desk import Desk
 from treasury.settings import os_user
+from treasury.texts import count_of
 
 BAD_VERDICTS = ("incomplete", "breaks")
 
@@ -166,7 +167,7 @@ def accept(
     said = {"by": person.by, "os_user": os_user(), "why": person.why}
     if withdraw:
         count = withdraw_acceptances(desk.ledger, break_id, **said, proof=proof)
-        print(f"{count} acceptance(s) of {break_id} withdrawn: the next report counts it again")
+        print(f"{count_of(count, 'acceptance')} of {break_id} withdrawn: the next report counts it again")
         return DONE
     found = accept_break(desk.ledger, break_id, **said, proof=proof, ends_at=_end_of(desk, until)).found
     name = acceptances(desk.ledger, desk.ledger.now())[break_id].accepted_by

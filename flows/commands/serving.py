@@ -40,6 +40,7 @@ from treasury.concurrency.children import child, importing_ours
 from treasury.errors import ConfigurationError
 from treasury.private_files import close_to_others
 from treasury.settings import read_settings
+from treasury.texts import count_of
 
 DASHBOARD_PORT = 4200
 
@@ -83,7 +84,10 @@ def serve(*, port: int = DASHBOARD_PORT, metrics: str | None = None) -> int:
             missed = end_missed_runs(client, ours)
             serve_alarms(client)
         if crashed or missed:
-            print(f"  {crashed} run(s) of a process that ended are marked as crashed, {missed} as missed", flush=True)
+            print(
+                f"  marked as crashed: {count_of(crashed, 'run')} of a process that ended; as missed: {missed}",
+                flush=True,
+            )
         # A schedule that is paused at shutdown would look as if a person had paused it.
         runner = Runner(pause_on_shutdown=False)
         # Prefect's own handler of SIGTERM leaves the runner half stopped; an interrupt ends it in order.

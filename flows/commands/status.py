@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from flows.commands.common import DONE, TROUBLE, configured_desk
 from flows.commands.deployments import next_jobs
+from treasury.texts import count_of
 
 
 def status(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> int:
@@ -36,10 +37,11 @@ def status(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = 
         print(f"unexplained: {amount} {currency}")
     backup = found["backup"]
     print(
-        "last backup: " + ("none from this home" if backup is None else f"{backup['last']}, {backup['days']} days ago")
+        "last backup: "
+        + ("none from this home" if backup is None else f"{backup['last']}, {count_of(backup['days'], 'day')} ago")
     )
     if (restored := found["restored"]) is not None:
-        print(f"last restore of a backup: {restored['last']}, {restored['days']} days ago")
+        print(f"last restore of a backup: {restored['last']}, {count_of(restored['days'], 'day')} ago")
     for need in found["needs"]:
         print(f"to do: {need}")
     print(f"{len(found['needs'])} to do" if found["needs"] else "nothing needs a person")

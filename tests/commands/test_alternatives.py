@@ -93,7 +93,7 @@ def test_a_status_that_is_in_no_list_ends_once_its_meaning_is_listed(connected: 
     office = connected(statuses={44: 45})
     row = ("r1", "10", "12345670044")
     assert paid(office, "run", row, 1) == "in_progress"
-    assert "status 45 is shown of 1 orders" in office.run("doctor", "--prove").out
+    assert "status 45 is shown of 1 order" in office.run("doctor", "--prove").out
     assert paid(office, "run", row, 1, TREASURY_STATUSES="45:failed") == "failed"
 
 

@@ -150,7 +150,7 @@ def test_a_policy_is_changed_by_keys_and_a_revoked_key_approves_no_more(office: 
     )
     refused(done["old"], "does not list this key (it may be revoked)")
     assert done["new"].code == 0
-    assert done["list"].last.startswith("1 plan(s) wait")
+    assert done["list"].last.startswith("waiting: 1 plan")
     assert office.run(*pay).last == "1 settled"
 
 
@@ -218,7 +218,7 @@ def test_a_key_signs_only_what_is_named_though_the_run_began(office: Office) -> 
         }
     )
     code = code_of(done["pay"])
-    assert done["list"].out.startswith("begun  made by ada  1 payment(s)  5 USDT_TRC20")
+    assert done["list"].out.startswith("begun  made by ada  1 payment  5 USDT_TRC20")
     assert code in done["show"].out
     refused(done["unseen"], f"name the plan that you saw: --plan {code}")
     assert office.run("approve", "begun", "--plan", code, "--key", key(office, "ben")).code == 0

@@ -90,7 +90,7 @@ def test_a_second_round_that_waits_for_an_approval(
     [folder] = (office.home / "runs").glob("rebalance-*")
     rows = {row["row_ref"]: row for row in office.results(folder.name).values()}
     assert rows["sell-BTC"]["outcome"] == "settled"
-    assert "needs 1 approval(s)" in rows["buy-DOGE"]["reason"]
+    assert "needs 1 approval" in rows["buy-DOGE"]["reason"]
     assert "then rebalance again" in rows["buy-DOGE"]["next_action"]
     [key] = [word for word in office.run("approvals").out.split() if word.startswith("rebalance-")]
     assert office.run("approve", key, "--by", "Checker").code == 0

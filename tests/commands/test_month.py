@@ -45,8 +45,8 @@ def test_1_a_look_shows_what_would_be_paid_and_sends_nothing(month: Office, sand
     assert (looked.code, looked.last) == (0, "3 payments planned, nothing was sent")
     for said in (
         "Funded: USDT_TRC20",
-        "Paid for the first time:    3 payment(s)",
-        "Indonesia (ID): 3 payment(s), 270 USDT_TRC20",
+        "Paid for the first time:    3 payments",
+        "Indonesia (ID): 3 payments, 270 USDT_TRC20",
     ):
         assert said in looked.out
     page = (month.home / "runs" / "november" / "plan.html").read_text()

@@ -201,7 +201,7 @@ def test_11_a_week_without_nights(month: Month) -> None:
     month.at(16, 7)
     missed = [f"2026-11-{day}" for day in range(11, 16)]
     assert month.standing()["missed_nights"] == missed
-    assert "no report of everything was made on 5 day(s), 2026-11-11 to 2026-11-15" in month.run("status", code=4).out
+    assert "no report of everything was made on 5 days, 2026-11-11 to 2026-11-15" in month.run("status", code=4).out
     month.books.come_back(month.kept["agency"])
     month.books.fail(couriers)
     month.kept["couriers"] = couriers
@@ -292,5 +292,5 @@ def test_27_one_stays_on_its_way_and_the_month_ends(month: Month) -> None:
     standing = month.standing()
     assert (standing["missed_nights"], standing["unexplained"], standing["not_sent"]) == ([], {}, [])
     assert standing["needs"] == [
-        "1 open break(s) of the last report: read it, then treasury accept BREAK --key FILE --why TEXT"
+        "1 open break of the last report: read it, then treasury accept BREAK --key FILE --why TEXT"
     ]

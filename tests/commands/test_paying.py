@@ -230,7 +230,7 @@ def test_valid_rows_are_paid_and_the_others_are_said_to_be_left_out(office: Offi
     with nothing_is_sent(sandbox):
         waits = office.run(*asked)
     assert (waits.code, waits.last[:20]) == (3, "2 payments planned; ")
-    assert "Left out:                   1 row(s), which are not paid" in waits.out
+    assert "Left out:                   1 row, not paid" in waits.out
     assert "Left out: row 4:            v3: amount: " in waits.out
     assert "Left out" in (office.home / "runs" / "valid" / "plan.html").read_text()
     ended = office.run(*asked, "--yes", "--follow", "20")

@@ -211,7 +211,7 @@ def test_a_list_of_a_policy_that_the_past_is_not_judged_by_is_said(office: Offic
     said = office.run("policy", "check", office.file("less.toml", lists))
     assert said.last.endswith("not judged: payouts.countries, withdrawals.addresses"), said.out + said.err
     none = office.run("policy", "check", office.file("none.toml", '[payouts.max_per_payout]\nUSDT_TRC20 = "10"\n'))
-    assert none.last == "of 1 orders of the last 90 days it would have held or refused 0"
+    assert none.last == "of 1 order of the last 90 days it would have held or refused 0"
 
 
 def test_a_policy_that_was_put_out_of_force_in_the_database_is_told(office: Office) -> None:

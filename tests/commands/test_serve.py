@@ -270,7 +270,7 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(
     wanted: dict[str, tuple[dict[str, Any], str, str]] = {
         "provision_card_users": ({"file": users}, "Provisioned('4 created'", "card users: 4 absent"),
         "rebalance_treasury": ({"policy": trades, **long}, "Settled('3 settled'", "balance of BTC is proven"),
-        "pay_beneficiaries": (row, "Suspended(", "run served: 1 payments; debits 12"),
+        "pay_beneficiaries": (row, "Suspended(", "run served: 1 payment; debits 12"),
         "withdraw_assets": (
             {"run_key": "served-out", "file": str(data.path("withdrawals.csv")), **long},
             "Settled('2 settled'",
@@ -370,7 +370,7 @@ def test_a_payout_waits_is_read_and_is_paid_with_a_token_of_another_machine(
 ) -> None:
     before = len(served.sandbox.orders())
     run, plan = starts(served, dashboard, "form", "12345670031")
-    for part in ("1 approval(s)", "20 USDT_TRC20", "above one_approval_above (10)"):
+    for part in ("1 approval", "20 USDT_TRC20", "above one_approval_above (10)"):
         assert part in plan, plan
     assert re.search("first payment to this account|this name was paid to another account before", plan)
     assert "12345670031" not in plan  # whoever sees the dashboard sees it masked
@@ -388,7 +388,7 @@ def test_a_payout_waits_is_read_and_is_paid_with_a_token_of_another_machine(
     assert [order["effects"] for order in served.sandbox.orders()[before:]] == [1]
     assert people.results("form")["a"]["approved_by"] == "ben"
     log = served.log(run)
-    assert "run form: 1 payments; debits 20" in log
+    assert "run form: 1 payment; debits 20" in log
     assert "Suspended(" in log
     assert [part for part in ("Traceback", "unexpected exception", "Logging error") if part in log] == []
 

@@ -128,7 +128,7 @@ def test_what_a_header_means_is_asked_once_on_a_terminal_and_never_confirmed_by_
     assert "the column Konto was read as account_no, as somebody confirmed" in said_yes.out
     assert (office.home / "mappings.json").stat().st_mode & 0o777 == 0o600
     again = office.run(*planned)
-    assert (again.code, again.last) == (0, "1 payments planned, nothing was sent")
+    assert (again.code, again.last) == (0, "1 payment planned, nothing was sent")
     assert "was read as account_no" in again.out
 
 

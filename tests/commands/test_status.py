@@ -57,7 +57,7 @@ def test_what_is_open_is_said_until_it_is_done(office: Office, tmp_path: Any) ->
     found = standing(office)
     assert [job["job"] for job in found["jobs"]] == ["payout", "reconcile"]
     assert found["needs"] == [
-        "1 open break(s) of the last report: read it, then treasury accept BREAK --by NAME --why TEXT"
+        "1 open break of the last report: read it, then treasury accept BREAK --by NAME --why TEXT"
     ]
     assert (found["backup"]["days"], found["missed_nights"], found["unexplained"]) == (0, [], {})
     [opening] = found["breaks"]

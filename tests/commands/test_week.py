@@ -173,7 +173,7 @@ def test_each_miss_is_told_in_the_morning_and_each_row_is_paid_once(week: Week, 
 def two_nights_off(week: Week) -> None:
     """Nothing runs on the nights of Wednesday and Thursday: told in the mornings, and no longer once one ran."""
     assert week.told(3) == ["no report of everything was made for 29 h: treasury reconcile"]
-    assert week.told(4) == ["no report of everything was made on 1 day(s), 2027-01-13: treasury reconcile"]
+    assert week.told(4) == ["no report of everything was made on 1 day, 2027-01-13: treasury reconcile"]
 
 
 def a_server_dies(week: Week, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def a_server_dies(week: Week, tmp_path: Path) -> None:
     assert "treasury: Prefect's server does not answer any more (ConnectError): start the same command again" in err
     assert "Traceback" not in err
     assert "payload" not in err
-    missed = "no report of everything was made on 1 day(s), 2027-01-13: treasury reconcile"
+    missed = "no report of everything was made on 1 day, 2027-01-13: treasury reconcile"
     assert week.told(4, WORK + 1) == [missed]  # all of it left before its task ended
     assert week.run(*line).last == "12 settled"
     assert len(week.sandbox.orders()) == before + 12

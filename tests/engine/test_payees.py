@@ -31,6 +31,7 @@ from treasury.policy.model import parse_policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.reports.plan import preview_page
+from treasury.texts import count_of
 
 OpenDesk = Callable[..., Desk]
 
@@ -172,7 +173,7 @@ def test_what_only_a_quote_will_tell_is_estimated_and_said(open_desk: OpenDesk, 
     file.write_text("\n".join([",".join(["row_ref", *row]), ",".join(["q", *row.values()])]) + "\n")
     shown = look(desk, read_plan(file, "run"), file)
     [funds] = shown["funding"]
-    open_end = "100 USDT remain, before 1 row(s) whose debit nobody knows yet"
+    open_end = "100 USDT remain, before 1 row whose debit nobody knows yet"
     assert dict(preview_page(shown, 0).facts)["Funded: USDT"] == open_end
     assert (funds["estimated"], funds["not_known"], funds["remains"]) == ("0", 1, "100")
     service.plan("/v1/rate/queryTradeRate", (200, {"code": 200, "data": {"rate": "0.8"}}))
@@ -266,7 +267,7 @@ def test_what_a_quote_takes_is_not_estimated_as_the_fee_of_a_withdrawal(
     [cost] = shown["fees"]
     assert (cost["payments"], Decimal(cost["fee"])) == (len(direct), sum(direct) / 100)
     assert (shown["fees_quoted"], shown["not_asked"]) == (len(plan.rows) - len(direct), [])
-    assert f"{shown['fees_quoted']} payment(s): each quote" in facts["Fees (quoted)"]
+    assert f"{count_of(shown['fees_quoted'], 'payment')}: each quote" in facts["Fees (quoted)"]
 
 
 def test_lists_are_asked_once_a_day_and_a_silent_service_is_no_reason(

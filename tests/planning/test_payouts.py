@@ -18,6 +18,7 @@ from treasury.planning.payouts import plan_row
 from treasury.planning.shown import Known, shown_payouts
 from treasury.reports.plan import as_lines, preview_page, rows_of
 from treasury.sheets.beneficiaries import read_beneficiaries
+from treasury.texts import count_of
 
 SHEET = data.path("beneficiaries.csv")
 
@@ -54,7 +55,7 @@ def test_payments_that_nothing_bounds_are_counted_and_a_ceiling_bounds_them() ->
     plan = read_plan(SHEET, "run")
     assert (plan.debits["USDT"], plan.unbounded) == (Decimal("6365.40"), {"USDT": 2})
     said = dict(preview_page(shown_payouts(plan, Known()), 0).facts)
-    assert said["Debits without a bound"].startswith("2 payment(s) in USDT: they fix what is received")
+    assert said["Debits without a bound"].startswith("2 payments in USDT: they fix what is received")
     bounded = read_plan(SHEET, "run", data.path("treasury_policy.toml"))
     assert bounded.unbounded == {}
     assert bounded.debits["USDT"] > plan.debits["USDT"]
@@ -100,7 +101,7 @@ def test_one_account_under_two_names_is_said_in_any_currency_and_on_any_route(tm
         shown = shown_payouts(read_plan(file, "run"), Known())
         assert {row["row_ref"] for row in shown["rows"] if "under different names" in (row["note"] or "")} == noted
         page = preview_page(shown, 0)
-        assert dict(page.facts)["One account, two names"] == f"{len(noted)} payment(s), see their notes"
+        assert dict(page.facts)["One account, two names"] == f"{count_of(len(noted), 'payment')}, see the notes"
         assert "under different names" in "\n".join(as_lines(page, only_noted=True))
 
 

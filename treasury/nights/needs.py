@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from treasury.texts import approval_command, with_person
+from treasury.texts import approval_command, count_of, with_person
 
 BACKUP_DAYS = 7
 """Days after which another backup is due."""
@@ -76,18 +76,18 @@ def _overdue(found: Mapping[str, Any], late_hours: float) -> Iterator[RequiredAc
     days, hours = found["missed_nights"], found["report_hours"] or 0
     if days or hours >= late_hours:  # in the morning after a night without one, that day is not over
         named = f"{days[0]} to {days[-1]}" if len(days) > 1 else "".join(days)
-        missed = f"on {len(days)} day(s), {named}" if days else f"for {hours} h"
+        missed = f"on {count_of(len(days), 'day')}, {named}" if days else f"for {hours} h"
         what = f"no report of everything was made {missed}"
         yield RequiredAction(what, OPERATOR, last["reconcile"], "treasury reconcile")
     if last and "reconcile" not in last:
         yield RequiredAction("no report of everything was made yet", OPERATOR, None, "treasury reconcile")
     if found["breaks"]:
-        what = f"{len(found['breaks'])} open break(s) of the last report"
+        what = f"{count_of(len(found['breaks']), 'open break')} of the last report"
         yield RequiredAction(
             what, CHECKER, found["since"]["breaks"], "read it, then treasury accept BREAK --by NAME --why TEXT"
         )
     backup = found["backup"]
     if last and (backup is None or backup["days"] > BACKUP_DAYS):
-        when = "was never made from this home" if backup is None else f"is {backup['days']} days old"
+        when = "was never made from this home" if backup is None else f"is {count_of(backup['days'], 'day')} old"
         since = None if backup is None else backup["last"]
         yield RequiredAction(f"the last backup {when}", OPERATOR, since, "treasury backup FILE")

@@ -18,6 +18,7 @@ from treasury.payments.offers import OfferQuestions
 from treasury.planning.payouts import PayoutPlan
 from treasury.rebalance.market import at_one_moment
 from treasury.reports.results import NOT_FUNDED
+from treasury.texts import count_of
 
 LOG = logging.getLogger("treasury")
 
@@ -53,7 +54,7 @@ def parts_that_are_funded(desk: Desk, plan: PayoutPlan, parts: list[Part]) -> li
         for order in desk.ledger.orders(run_key=plan.run_key, states=(State.PREPARED,))
         if order.row_ref not in may_leave
     ]
-    LOG.warning("run %s is %s%s: %d row(s) are not sent", plan.run_key, NOT_FUNDED, why, len(held_back))
+    LOG.warning("run %s is %s%s: not sent: %s", plan.run_key, NOT_FUNDED, why, count_of(len(held_back), "row"))
     desk.run_concurrently(lambda order: desk.ledger.note(order, reason=NOT_FUNDED + why), held_back)
     leave = (waiting - {order.id for order in held_back}) | set(desk.ledger.order_ids(plan.run_key, OPEN))
     return split_run(desk, plan.run_key, [each for part in parts for each in part["ids"] if each in leave])

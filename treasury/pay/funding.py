@@ -35,6 +35,7 @@ from treasury.rebalance.market import NOT_SENT_YET, how_to_end
 from treasury.rebalance.rebalancing import Planned, Round, decisions_of
 from treasury.rebalance.trade_orders import RecordedTrade, commit_part, name_trades
 from treasury.reports.results import NOT_FUNDED, summarize_run, write_run_results
+from treasury.texts import count_of
 
 LOG = logging.getLogger("treasury")
 
@@ -95,9 +96,9 @@ def _reasons_for_no_round(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) 
         yield f"the run was stopped: {stopped}"
     if asked := asked_first(desk.ledger, plan.run_key):
         yield (
-            f"{asked} row(s) are asked about before anything is converted for them, because this ledger may be older "
-            f"than the service: a second query, {desk.settings.resend_after_seconds:.0f} s later, has to find nothing "
-            "either: start it again then"
+            f"{count_of(asked, 'row')} must be asked about before anything is converted, because this ledger may be "
+            f"older than the service: a second query, {desk.settings.resend_after_seconds:.0f} s later, has to find "
+            "nothing either: start it again then"
         )
     if any(desk.ledger.order_ids(key, UNDECIDED) for key in rounds_of(desk.ledger, plan.run_key)):
         yield "conversions are on their way, or held for somebody to decide"

@@ -25,6 +25,7 @@ from treasury.policy.model import Policy
 from treasury.policy.tables import BPS
 from treasury.rebalance import market
 from treasury.sheets.reading import Sheet
+from treasury.texts import count_of
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ def needs_of(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[
     for each in own:
         if each.not_known:
             raise NotFunded(
-                f"what {each.not_known} row(s) debit in {each.currency} is not known beforehand: give their "
-                "max_pay_amount, or set max_per_payout in the policy"
+                f"what {count_of(each.not_known, 'row')} would debit in {each.currency} is not known beforehand: give "
+                "their max_pay_amount, or set max_per_payout in the policy"
             )
         needs[each.currency] = needs.get(each.currency, ZERO) + each.debit + each.estimated
     estimates = Estimates(desk, questions, margin)

@@ -38,6 +38,7 @@ from treasury.reports.results import earlier_results, write_run_results
 from treasury.reports.starts import end_start
 from treasury.sheets.payments import SHEETS
 from treasury.sheets.reading import Sheet
+from treasury.texts import count_of
 
 LOG = logging.getLogger("treasury")
 
@@ -84,7 +85,7 @@ def log_plan(plan: PayoutPlan) -> None:
     money = "; ".join(
         f"{name} {total} {currency}" for name in ("debits", "receipts") for currency, total in said[name].items()
     )
-    LOG.info("run %s: %d payments; %s; limits: %s", plan.run_key, said["payments"], money, said["limits"])
+    LOG.info("run %s: %s; %s; limits: %s", plan.run_key, count_of(said["payments"], "payment"), money, said["limits"])
 
 
 def commit_payouts(desk: Desk, made: MadePlan) -> list[list[int]]:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 
 from treasury.errors import InputError
 from treasury.policy.tables import PolicyTable
-from treasury.texts import UNSAFE, as_it_looks, is_clean
+from treasury.texts import UNSAFE, as_it_looks, count_of, is_clean
 
 PUBLIC_KEY = "ed25519:"
 """What the text of a public key begins with; the base64 of its 32 bytes follows (RFC 8032)."""
@@ -120,8 +120,8 @@ class People:
             return None
         have = ", ".join(others) or "nobody"
         return (
-            f"it needs {needed} approval(s) of people besides {maker.name} who may {right} and have a key, and the "
-            f"policy lists {len(others)} ({have}): {needed - len(others)} more must be listed under [people]"
+            f"it needs {count_of(needed, 'approval')} of people besides {maker.name} who may {right} and have a key, "
+            f"and the policy lists {len(others)} ({have}): {needed - len(others)} more must be listed under [people]"
         )
 
     def problems(self) -> Iterator[str]:

@@ -22,6 +22,7 @@ from treasury.provider.status import OrderStatus
 from treasury.proving.access import Questions
 from treasury.proving.debits import judge_debits
 from treasury.proving.findings import Proof, ProofVerdict
+from treasury.texts import count_of
 
 ENOUGH_PAYOUTS = 20
 """Confirmed payouts that must have settled before their statuses say something about this account."""
@@ -148,7 +149,9 @@ def _statuses(rules: ServiceRules, ledger: Ledger) -> Proof:
         return Proof(
             "statuses", setting, ProofVerdict.OPEN, "no order of this ledger shows a status that is in no list"
         )
-    said = ", ".join(f"status {status} is shown of {number} orders" for status, number in sorted(unlisted.items()))
+    said = ", ".join(
+        f"status {status} is shown of {count_of(number, 'order')}" for status, number in sorted(unlisted.items())
+    )
     said += ": ask the service's support what it means, then list it (TREASURY_STATUSES=12:processing)"
     return Proof("statuses", setting, ProofVerdict.OPEN, said)
 

@@ -33,6 +33,7 @@ from treasury.policy.limits import why_approvals
 from treasury.policy.model import Policy
 from treasury.rebalance import market
 from treasury.rebalance.consent import KIND, NOBODY_YET, TABLE, trade_rules
+from treasury.texts import count_of
 
 LOG = logging.getLogger("treasury")
 
@@ -228,7 +229,8 @@ def plan_from(desk: Desk, policy_file: Path | None, snapshot: Snapshot, but: Col
     snapshot = dataclasses.replace(snapshot, missing={**snapshot.missing, **said}) if but else snapshot
     decided = plan_rebalancing(policy, snapshot)
     found = Round(snapshot.run_key or _next_run_key(desk, policy), decided, snapshot, policy)
-    LOG.info("run %s: %d trades, %d skipped", found.run_key, len(found.plan.trades), len(found.plan.skipped))
+    trades, skipped = count_of(len(found.plan.trades), "trade"), len(found.plan.skipped)
+    LOG.info("run %s: %s, %d skipped", found.run_key, trades, skipped)
     for line in decided.lines:
         LOG.info("%s: %s", line.asset, line.why)
     return found

@@ -17,6 +17,7 @@ from treasury.policy.tolerances import Tolerances
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.breaks import DAY_MS, Finding
 from treasury.reconciliation.classes import Answer
+from treasury.texts import count_of
 
 Side = Mapping[str, Any]
 """Both sides of a pay-in or deposit. `to`: keyed hash of the address that it goes to, `sender`: masked."""
@@ -278,4 +279,4 @@ def _finding(invoice: Side, name: str, said: str, difference: Decimal = ZERO) ->
 
 def _days(milliseconds: int) -> str:
     days = max(milliseconds, 0) // DAY_MS
-    return f"{days} day{'' if days == 1 else 's'}"
+    return count_of(days, "day")

@@ -6,6 +6,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from treasury.money import ZERO, canonical, exact
+from treasury.texts import count_of
 
 DAY_MS = 24 * 3_600_000
 
@@ -433,6 +434,6 @@ def _not_provable(account: BalanceAccount) -> str | None:
         why = "what the balance moved while it was read"
     if flows.open_since is not None:
         days = (account.last.as_of - flows.open_since) // DAY_MS
-        why = f"{flows.open_orders} open order{'' if flows.open_orders == 1 else 's'}, "
-        why += f"the oldest for {days} day{'' if days == 1 else 's'}"
+        why = f"{count_of(flows.open_orders, 'open order')}, "
+        why += f"the oldest for {count_of(days, 'day')}"
     return f"not provable: between 0 and {canonical(high - low)}, because of {why}"

@@ -92,11 +92,6 @@ def in_words(name: object) -> str:
     return "" if name is None else str(name).replace("_", " ")
 
 
-def count_of(number: int, noun: str) -> str:
-    """A counted noun: "1 break", "2,000 breaks"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def orders_by_day(machine: Machine, max_days: int) -> Grid:
     """Orders by the day they were made and their outcome: the last `max_days`, days without orders among them."""
     counts: Counter[tuple[str, str]] = Counter()

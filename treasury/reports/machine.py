@@ -15,7 +15,7 @@ from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.funnel import funnel_of
 from treasury.reconciliation.statement import StatementLine
 from treasury.reports.results import REHEARSAL
-from treasury.texts import with_person
+from treasury.texts import count_of, with_person
 
 if TYPE_CHECKING:
     from treasury.reconciliation.report import Report
@@ -91,7 +91,7 @@ def _statements(entries: Sequence[StatementEntry]) -> str | None:
         return None
     last = max(entries, key=lambda entry: entry.given_at)
     given = f", the newest by {last.given_by} (SHA-256 {last.file[:12]})" if last.given_by else ""
-    return f"{len(entries)} line{'' if len(entries) == 1 else 's'}{given}"
+    return f"{count_of(len(entries), 'line')}{given}"
 
 
 def _statement(report: "Report") -> list[dict[str, str]]:

@@ -20,13 +20,13 @@ from treasury.reports.figures import (
     LINES,
     ListedOrders,
     Machine,
-    count_of,
     in_words,
     sort_breaks,
 )
 from treasury.reports.markup import amount, shown, when
 from treasury.reports.plots import plots_of
 from treasury.reports.wording import first_step, headline, reasons, scope_in_words
+from treasury.texts import count_of
 
 MAX_BREAKS = 2_000
 """Breaks that a part of the page shows: a browser stays quick; the workbook and the JSON have all."""

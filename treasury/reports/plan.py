@@ -14,7 +14,7 @@ from treasury.money import format_amount, parse_amount
 from treasury.planning.beside import TWO_NAMES
 from treasury.planning.shown import COLUMNS
 from treasury.reports.markup import amount, rendered
-from treasury.texts import approval_command, without_markup
+from treasury.texts import approval_command, count_of, without_markup
 
 TITLES: Mapping[str, str] = {
     "row_ref": "row",
@@ -107,7 +107,7 @@ def lead_of(shown: Mapping[str, Any]) -> str:
     ]
     arrives = f", {', '.join(certain + about)} arrive" if certain or about else ""
     held = f"; {shown['held']} of them will be held" if shown.get("held") else ""
-    return f"{shown['payments']} payments{new}: at most {leaves} leave{arrives}{held}."
+    return f"{count_of(shown['payments'], 'payment')}{new}: at most {leaves} leave{arrives}{held}."
 
 
 def leaves_of(shown: Mapping[str, Any]) -> Mapping[str, str]:
@@ -164,7 +164,7 @@ def _facts_of(plan: WaitingPlan, judged: ApprovalJudgement, by_name: str | None)
     how = approval_command(plan.run_key, plan.code, is_listed=by_name is None)
     found += [("Plan", plan.sha256), ("Approve with", how)]
     missing = plan.needed - len(judged.counted)
-    needs = f"{plan.needed} approval(s); " + (f"{missing} more" if missing > 0 else "it has them")
+    needs = f"{count_of(plan.needed, 'approval')}; " + (f"{missing} more" if missing > 0 else "it has them")
     found += [("Needs", needs), ("Approved by", ", ".join(judged.counted) or "nobody yet")]
     found += [("Does not count", each) for each in judged.refused]
     found += [("Because", each) for each in shown.get("why", ())]
@@ -194,7 +194,7 @@ def _debits(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for currency, total in shown.get("on_top", {}).items():
         yield "Of this, fees on top", f"{total} {currency}: {ESTIMATED}"
     for currency, count in shown.get("unbounded", {}).items():
-        yield "Debits without a bound", f"{count} payment(s) in {currency}: {WHY_UNBOUNDED}"
+        yield "Debits without a bound", f"{count_of(count, 'payment')} in {currency}: {WHY_UNBOUNDED}"
 
 
 def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -218,7 +218,7 @@ def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("duplicates", "Look like earlier payments"),
     ):
         if shown.get(name):
-            yield title, f"{shown[name]} payment(s), see their notes"
+            yield title, f"{count_of(shown[name], 'payment')}, see the notes"
     yield from _beside(shown.get("beside"))
     if shown.get("largest"):
         yield "Largest", ", ".join(shown["largest"])
@@ -228,7 +228,8 @@ def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _funds(shown)
     for group in shown.get("groups", ()):
         sums = ", ".join(f"{total} {currency}" for currency, total in group["sums"].items())
-        yield f"By {group['kind']}", f"{group['name']}: {group['payments']} payment(s)" + (f", {sums}" if sums else "")
+        counted = f"{group['name']}: {count_of(group['payments'], 'payment')}"
+        yield f"By {group['kind']}", f"{counted}, {sums}" if sums else counted
     yield from (("Read from the sheet", note) for note in shown.get("notes", ()))
     yield from left_out_of(shown)
     if shown.get("not_asked"):
@@ -247,7 +248,7 @@ def _beside(beside: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
             found = True
     for name, words in (("changed", "another amount"), ("renamed", "another name")):
         if refs := beside[name]:
-            yield title, f"{len(refs)} payment(s) with {words}, see their notes"
+            yield title, f"{count_of(len(refs), 'payment')} with {words}, see the notes"
             found = True
     if not found:
         yield "As in the last run", f"the same payees as run {beside['run_key']}, and about the same amounts"
@@ -257,7 +258,7 @@ def _beside(beside: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
 def left_out_of(shown: Mapping[str, Any]) -> Facts:
     """The rows that are left out, by row, each with what is wrong with it."""
     rows = shown.get("left_out", ())
-    found = [("Left out", f"{len(rows)} row(s), which are not paid")] if rows else []
+    found = [("Left out", f"{count_of(len(rows), 'row')}, not paid")] if rows else []
     for row in rows[:MAX_LEFT_OUT]:
         who = f"{row['row_ref']}: " if row["row_ref"] else ""
         found.append((f"Left out: row {row['row']}", who + row["problem"]))
@@ -307,16 +308,17 @@ def _before(funding: Mapping[str, Any]) -> str:
     """Return what else may be debited: fees, unless all are inside what was counted, and rows that nobody can price."""
     open_ends = ["fees"] if funding["estimated"] != "0" or funding.get("fees_on_top", True) else []
     if funding["not_known"]:
-        open_ends.append(f"{funding['not_known']} row(s) whose debit nobody knows yet")
+        open_ends.append(f"{count_of(funding['not_known'], 'row')} whose debit nobody knows yet")
     return f", before {', and before '.join(open_ends)}" if open_ends else ""
 
 
 def _costs(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for each in shown.get("fees", ()):
-        many = f"{each['payments']} payment(s)"
+        many = count_of(each["payments"], "payment")
         yield "Fees (estimate)", f"{each['fee']} {each['currency']} for {many}, {each['is']}, says the service"
     if shown.get("fees_quoted"):
-        yield "Fees (quoted)", f"{shown['fees_quoted']} payment(s): each quote says its own, and none is estimated here"
+        many = count_of(shown["fees_quoted"], "payment")
+        yield "Fees (quoted)", f"{many}: each quote says its own, and none is estimated here"
 
 
 def _ceilings(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:

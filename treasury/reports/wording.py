@@ -6,7 +6,8 @@ from typing import Any
 
 from treasury.money import ZERO, canonical, exact
 from treasury.reconciliation.classes import BALANCE_CLASSES
-from treasury.reports.figures import IN_FLIGHT, JUDGEMENTS, Machine, count_of, in_words, sort_breaks
+from treasury.reports.figures import IN_FLIGHT, JUDGEMENTS, Machine, in_words, sort_breaks
+from treasury.texts import count_of
 
 
 def headline(machine: Machine) -> str:

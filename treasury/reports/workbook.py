@@ -15,11 +15,11 @@ from treasury.reports.figures import (
     Listed,
     ListedOrders,
     Machine,
-    count_of,
     in_words,
     sort_breaks,
 )
 from treasury.reports.wording import first_step, headline, reasons, scope_in_words
+from treasury.texts import count_of
 
 MAX_BREAKS = 100_000
 """Rows of Breaks, Accepted and Resolved: more nobody works through by hand; `reconciliation.json` has all."""
