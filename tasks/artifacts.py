@@ -75,11 +75,11 @@ def show_preview(desk: Desk, planned: Mapping[str, Any]) -> None:
         LOG.warning("run %s: not funded: %s are missing", planned["run_key"], gap)
 
 
-def show_rebalancing(planned: Mapping[str, Any]) -> None:
+def show_rebalancing(run_key: str, decisions: Mapping[str, Any]) -> None:
     """Show what a round of a rebalancing decided, asset by asset, as a page."""
-    page = rebalancing_as_markdown(planned["run_key"], planned["decisions"]["decided"])
-    with shown(f"decisions of {planned['run_key']}"):
-        create_markdown_artifact(page, key="rebalancing", description=f"Decisions of {planned['run_key']}")
+    page = rebalancing_as_markdown(run_key, decisions["decided"])
+    with shown(f"decisions of {run_key}"):
+        create_markdown_artifact(page, key="rebalancing", description=f"Decisions of {run_key}")
 
 
 def show_users(summary: Mapping[str, Any], provisioned: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from treasury.pay.parts import Part
 from treasury.pay.payout_plans import take_plan
 from treasury.pay.payouts import parts_that_left
 from treasury.rebalance.fills import Done
-from treasury.rebalance.rebalancing import Planned
+from treasury.rebalance.rebalancing import Planned, kept_decisions
 from treasury.rebalance.trade_orders import RecordedTrade
 
 
@@ -30,7 +30,7 @@ def plan_conversions(
     desk = open_desk(account)
     planned = funding.next_round(desk, take_plan(desk, plan, run_key), done, follow_seconds)
     if planned is not None:
-        show_rebalancing(planned)
+        show_rebalancing(planned["run_key"], kept_decisions(desk, planned))
     return own(planned)
 
 

@@ -12,9 +12,7 @@ from blocks.policy import policy_file
 from tasks.artifacts import show_rebalancing, show_run, shown_while_it_waits
 from tasks.outcomes import unless_rejected
 from tasks.stated import own, state_of_orders, task
-from treasury.ledger.trade_plans import plan_hash
 from treasury.payments import execution
-from treasury.planning.trades import TradePlan
 from treasury.rebalance import fills, rebalancing, trade_orders
 from treasury.rebalance.fills import Done
 from treasury.rebalance.rebalancing import Planned
@@ -60,23 +58,24 @@ def plan_trades(
     account: str | None = None,
 ) -> Planned:
     """Plan the trades of a round, or take the plan that a person agreed to. Raises `WaitingForYes`."""
-    planned = rebalancing.planned_round(open_desk(account), policy, _file(policy), market["market"], plan, before)
-    show_rebalancing(planned)
+    desk, rules = open_desk(account), _file(policy)
+    planned = rebalancing.planned_round(desk, policy, rules, market["market"], plan, before)
+    show_rebalancing(planned["run_key"], rebalancing.kept_decisions(desk, planned, rules))
     return own(planned)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="propose {planned[run_key]}")
 def propose(planned: Planned, account: str | None = None) -> str:
     """Keep the plan in the ledger, where it waits for the approvals that the policy asks for; returns its hash."""
-    rebalancing.propose(open_desk(account), planned, _file(planned["policy"]))
-    return plan_hash(planned["plan"])
+    return rebalancing.propose(open_desk(account), planned, _file(planned["policy"]))["plan_sha256"]
 
 
 @task(cache_policy=NO_CACHE, task_run_name="record trades")
 def record_trades(planned: Planned, account: str | None = None) -> list[RecordedTrade]:
     """Record the intent to make each trade; returns the trades to execute. Raises `ApprovalNeeded`."""
-    desk, run_key, plan = open_desk(account), planned["run_key"], TradePlan.from_dict(planned["plan"])
+    desk, run_key = open_desk(account), planned["run_key"]
     with shown_while_it_waits(desk, run_key):
+        plan = rebalancing.kept_plan(desk, planned)
         return own(trade_orders.record_trades(desk, run_key, plan, _file(planned["policy"])))
 
 
@@ -114,7 +113,8 @@ def convert(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
 @task(cache_policy=NO_CACHE, task_run_name="prove fills {planned[run_key]}")
 def prove_fills(planned: Planned, account: str | None = None) -> Done:
     """Compare the balances with the fills, and each trade with its plan; says whether another round follows."""
-    return own(fills.prove_round(open_desk(account), planned["run_key"], TradePlan.from_dict(planned["plan"])))
+    desk = open_desk(account)
+    return own(fills.prove_round(desk, planned["run_key"], rebalancing.kept_plan(desk, planned)))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="write decisions")
@@ -130,7 +130,8 @@ def write_decisions(
     `ended_by`: the error that ended the start, in words.
     """
     desk, folder = open_desk(account), None if out is None else Path(out)
-    summary = fills.write_decisions(desk, [each["decisions"] for each in planned], done, folder, ended_by)
+    decisions = [rebalancing.kept_decisions(desk, each, _file(each["policy"])) for each in planned]
+    summary = fills.write_decisions(desk, decisions, done, folder, ended_by)
     show_run(desk, "rebalance-treasury", summary)
     return summary
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from treasury.payments import execution
 from treasury.payments.desk import Desk
-from treasury.planning.trades import TradePlan
 from treasury.rebalance import fills, rebalancing, trade_orders
 from treasury.rebalance.fills import Done
 from treasury.rebalance.rebalancing import Planned
@@ -47,13 +46,13 @@ def start(
         found = rebalancing.planned_round(desk, None, file, market, None, done)
         with desk.hold(found["run_key"]):
             rebalancing.propose(desk, found, file)
-            plan = TradePlan.from_dict(found["plan"])
+            plan = rebalancing.kept_plan(desk, found)
             ids = [trade["ids"] for trade in trade_orders.record_trades(desk, found["run_key"], plan, file)]
             for each in ids:
                 execution.send_orders(desk, found["run_key"], each)
             execution.follow_orders(desk, found["run_key"], [one for each in ids for one in each], seconds)
             planned, done = [*planned, found], [*done, fills.prove_round(desk, found["run_key"], plan)]
-    return fills.write_decisions(desk, [each["decisions"] for each in planned], done, out)
+    return fills.write_decisions(desk, [rebalancing.kept_decisions(desk, each, file) for each in planned], done, out)
 
 
 def decided(desk: Desk, file: Path | None = None) -> dict[str, Any]:

@@ -37,9 +37,8 @@ from treasury.pay import funded, funding, funding_needs, preview
 from treasury.payments import execution
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
-from treasury.planning.trades import TradePlan
 from treasury.provider.service_rules import ServiceRules
-from treasury.rebalance import fills, market
+from treasury.rebalance import fills, market, rebalancing
 from treasury.rebalance.trade_costs import trades_made
 from treasury.sandbox.behaviour import Behaviour
 
@@ -263,7 +262,7 @@ def test_a_run_that_was_overtaken_in_every_round_says_why_it_is_not_paid(
         one = sheet(tmp_path, ("x", "1", f"1234567030{number}"), name=f"{number}.csv")
         paying.commit(desk, one, f"other-{number}", rules)
         assert record_round(desk, planned, file, rules) == []
-        done.append(fills.prove_round(desk, planned["run_key"], TradePlan.from_dict(planned["plan"])))
+        done.append(fills.prove_round(desk, planned["run_key"], rebalancing.kept_plan(desk, planned)))
     assert funding.next_round(desk, paying.made(desk, payments, rules), done, 0) is None
     why = funding.why_not_funded(desk, payments, done)
     assert why == (

@@ -41,7 +41,6 @@ from treasury.orders.states import State
 from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
-from treasury.planning.trades import TradePlan
 from treasury.provider.service_rules import ServiceRules
 from treasury.rebalance import rebalancing, trade_orders
 from treasury.sandbox.behaviour import Behaviour
@@ -77,7 +76,7 @@ def restore(ledger_url: str, tmp_path: Path, request: pytest.FixtureRequest) -> 
 def record_trade(desk: Desk, rules: Path) -> Order:
     """The trade of a rebalancing, recorded and not sent."""
     planned = rebalancing.propose(desk, rebalancing.planned_round(desk, None, rules, {}, None), rules)
-    trade_orders.record_trades(desk, planned["run_key"], TradePlan.from_dict(planned["plan"]), rules)
+    trade_orders.record_trades(desk, planned["run_key"], rebalancing.kept_plan(desk, planned), rules)
     [order] = desk.ledger.orders()
     return order
 

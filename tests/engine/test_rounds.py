@@ -32,7 +32,6 @@ from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
 from treasury.payments.resolving import resolve_as_not_sent
 from treasury.planning.single import judge_operation
-from treasury.planning.trades import TradePlan
 from treasury.policy_file import read_policy
 from treasury.provider.conversion import ConversionExecute
 from treasury.rebalance import fills, rebalancing, trade_orders
@@ -267,10 +266,10 @@ def test_less_than_the_fills_explain_is_a_break_the_same_minute(
         desk, None, rules, rebalancing.rates_for(desk, rules, rebalancing.position_for(desk, rules, None, None)), None
     )
     sandbox.deposit("USDT", "-7")
-    assert found["plan"]["trades"]
+    assert rebalancing.kept_plan(desk, found).trades
     with desk.hold(found["run_key"]):
         rebalancing.propose(desk, found, rules)
-        plan = TradePlan.from_dict(found["plan"])
+        plan = rebalancing.kept_plan(desk, found)
         [trade] = trade_orders.record_trades(desk, found["run_key"], plan, rules)
         execution.send_orders(desk, found["run_key"], trade["ids"])
         execution.follow_orders(desk, found["run_key"], trade["ids"], 10)
@@ -346,7 +345,7 @@ def test_a_start_whose_position_was_read_before_another_one_traded_trades_nothin
     position = rebalancing.position_for(desk, rules, None, None)
     assert start(desk, rules, tmp_path / "other")["counts"] == {"settled": 1}
     found = rebalancing.planned_round(desk, None, rules, rebalancing.rates_for(desk, rules, position), None)
-    other = replace(TradePlan.from_dict(found["plan"]), policy_version="another")
+    other = replace(rebalancing.kept_plan(desk, found), policy_version="another")
     with pytest.raises(InputError, match="began meanwhile with another plan"):
         trade_orders.record_trades(desk, found["run_key"], other, rules)
     assert len(sandbox.orders()) == 1

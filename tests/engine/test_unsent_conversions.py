@@ -24,7 +24,6 @@ from tests.moved_clock import clock_of
 from treasury.errors import InputError
 from treasury.orders.states import State
 from treasury.payments.desk import Desk
-from treasury.planning.trades import TradePlan
 from treasury.rebalance import rebalancing, trade_orders
 
 D = Decimal
@@ -39,7 +38,7 @@ def plan_rebalancing(desk: Desk, rules: Path) -> rebalancing.Planned:
 
 def record_rebalancing(desk: Desk, planned: rebalancing.Planned, rules: Path) -> list[Any]:
     """Its trades, recorded and not sent."""
-    plan = TradePlan.from_dict(planned["plan"])
+    plan = rebalancing.kept_plan(desk, planned)
     return list(trade_orders.record_trades(desk, planned["run_key"], plan, rules))
 
 
@@ -108,7 +107,7 @@ def test_a_rebalancing_that_was_planned_before_another_conversion_was_recorded_i
     desk, rules, file = open_desk(sandbox.base_url), of_each(tmp_path), sheet(tmp_path, *ROWS)
     record(desk, file, rules)
     early = plan_rebalancing(desk, rules)
-    assert early["plan"]["trades"]
+    assert rebalancing.kept_plan(desk, early).trades
     planned = plan_round(desk, file, rules)
     assert planned is not None
     record_round(desk, planned, file, rules)

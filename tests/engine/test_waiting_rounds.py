@@ -15,7 +15,6 @@ from treasury.errors import ApprovalNeeded, InputError
 from treasury.orders.states import State
 from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
-from treasury.planning.trades import TradePlan
 from treasury.rebalance import rebalancing, trade_orders
 from treasury.rebalance.consent import say_yes
 from treasury.rebalance.rebalancing import run_key_of_day
@@ -89,7 +88,7 @@ def test_an_older_plan_that_is_named_by_its_hash_is_refused_once_it_is_not_neede
     sandbox.deposit("ETH", "5")
     clock_of(desk).move(301)
     with pytest.raises(InputError, match="not needed any more"):
-        rebalancing.planned_round(desk, None, rules, {}, planned["decisions"]["plan_sha256"])
+        rebalancing.planned_round(desk, None, rules, {}, planned["plan_sha256"])
 
 
 def test_a_round_that_a_kill_left_unsent_is_not_made_once_it_is_not_needed(
@@ -98,7 +97,7 @@ def test_a_round_that_a_kill_left_unsent_is_not_made_once_it_is_not_needed(
     sandbox = start_sandbox(balances={"USDT": D(50000), "ETH": D(0)})
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, ETH=ETH)
     planned = rebalancing.propose(desk, rebalancing.planned_round(desk, None, rules, {}, None), rules)
-    plan = TradePlan.from_dict(planned["plan"])
+    plan = rebalancing.kept_plan(desk, planned)
     assert trade_orders.record_trades(desk, planned["run_key"], plan, rules)  # and is killed
     sandbox.deposit("ETH", "5")
     assert start(desk, rules, tmp_path / "out")["counts"] == {}

@@ -16,7 +16,6 @@ from treasury.ledger import snapshots
 from treasury.ledger.funding_runs import PART, check_name_of_round, fund_key, rounds_of
 from treasury.ledger.in_flight import asked_first
 from treasury.ledger.intents import newest_order
-from treasury.ledger.trade_plans import plan_hash
 from treasury.money import canonical
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, OPEN, State
@@ -71,9 +70,8 @@ def next_round(desk: Desk, made: MadePlan, before: Sequence[Done], seconds: floa
     snapshots.keep_snapshot(desk.ledger, key, decisions["policy_in_force"], decisions)
     return Planned(
         run_key=key,
-        plan=lack.found.plan.as_dict(),
+        plan_sha256=decisions["plan_sha256"],
         policy=None if policy_file is None else str(policy_file),
-        decisions=decisions,
         is_first=not before,
         is_last=True,
     )
@@ -148,14 +146,7 @@ def _waits_to_be_asked_about(desk: Desk, run_key: str, agreed: Agreed, lack: Lac
     is_agreed = run.plan["part_of"]["plan_sha256"] == agreed.sha256
     if content is None or not is_agreed or not is_still_wanted(waiting, lack.trades):
         return None
-    return Planned(
-        run_key=run_key,
-        plan=recorded.as_dict(),
-        policy=None,
-        decisions=content,
-        is_first=True,
-        is_last=True,
-    )
+    return Planned(run_key=run_key, plan_sha256=run.plan_sha256, policy=None, is_first=True, is_last=True)
 
 
 def _follow_earlier(desk: Desk, run_key: str, seconds: float) -> None:
@@ -174,7 +165,7 @@ def record_round(desk: Desk, planned: Planned, made: MadePlan) -> list[RecordedT
     `InputError` for a round that this ledger did not plan for this run.
     """
     plan = made.payments
-    kept = snapshots.planned_snapshot(desk.ledger, planned["run_key"], plan_hash(planned["plan"]))
+    kept = snapshots.planned_snapshot(desk.ledger, planned["run_key"], planned["plan_sha256"])
     agreed = agreed_of(desk, plan)
     if (kept.get("funds") or {}).get("run_key") != plan.run_key:
         raise InputError(f"run {plan.run_key}: {planned['run_key']} was planned for another run; nothing was recorded")

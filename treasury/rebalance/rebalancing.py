@@ -16,7 +16,7 @@ from treasury.ledger import obligations, snapshots
 from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.day import NOT_COUNTED
 from treasury.ledger.proposals import is_cancelled
-from treasury.ledger.snapshots import planned_snapshot, snapshot_of
+from treasury.ledger.snapshots import snapshot_of
 from treasury.ledger.trade_plans import plan_hash, record_plan, recorded_plan
 from treasury.money import parse_amount, sums_of
 from treasury.orders.records import Order
@@ -33,7 +33,6 @@ from treasury.policy.limits import why_approvals
 from treasury.policy.model import Policy
 from treasury.rebalance import market
 from treasury.rebalance.consent import KIND, NOBODY_YET, TABLE, trade_rules
-from treasury.texts import count_of
 
 LOG = logging.getLogger("treasury")
 
@@ -73,13 +72,11 @@ class Round:
 
 
 class Planned(TypedDict):
-    """A round before its trades. Plain values, because Prefect passes it between tasks."""
+    """A round before its trades, by the names that the ledger keeps it under: what it trades is read from there."""
 
     run_key: str
-    plan: dict[str, Any]
+    plan_sha256: str
     policy: str | None
-    decisions: dict[str, Any]
-    """What `decisions.json` says of it."""
     is_first: bool
     """It is the first round of its start."""
     is_last: bool
@@ -157,9 +154,8 @@ def planned_round(
     keep_snapshot(desk, decisions)
     return Planned(
         run_key=found.run_key,
-        plan=found.plan.as_dict(),
+        plan_sha256=decisions["plan_sha256"],
         policy=policy_name,
-        decisions=decisions,
         is_first=not before,
         is_last=len(before) + 1 >= _policy(desk, policy_file)[0].trading.max_rounds or _is_of_a_file(found),
     )
@@ -173,21 +169,38 @@ OLD_MS = 5 * 60_000
 """A plan older than this is planned again before it begins, to see whether it is still needed, ms."""
 
 
+def kept_decisions(desk: Desk, planned: Planned, policy_file: Path | None = None) -> dict[str, Any]:
+    """Return what was decided in a round, as the ledger keeps it.
+
+    Where its snapshot was changed by hand, the plan alone, which is sealed. Raises `InputError` for a round that was
+    not planned here.
+    """
+    run_key, sha256 = planned["run_key"], planned["plan_sha256"]
+    if (kept := snapshot_of(desk.ledger, run_key, sha256)) is not None:
+        return kept
+    agreed_key, plan = plan_by_hash(desk, sha256)
+    if agreed_key != run_key:
+        raise InputError(f"plan {sha256[:12]} is one of run {agreed_key}, not of {run_key}; nothing was traded")
+    return decisions_of(desk, Round(run_key, Rebalancing(plan, (), (), {})), policy_file)
+
+
+def kept_plan(desk: Desk, planned: Planned) -> TradePlan:
+    """Return the trades of a round, as the ledger keeps them. Raises `InputError` as `kept_decisions` does."""
+    return TradePlan.from_dict(kept_decisions(desk, planned)["decided"]["plan"])
+
+
 def propose(desk: Desk, planned: Planned, policy_file: Path | None) -> Planned:
-    """Keep a round's plan in the ledger, as it was kept when it was planned.
+    """Propose a round's plan, which the ledger kept when it was planned: it waits for the approvals that it needs.
 
     Raises `LimitExceeded` where limits leave nothing of it to trade, `InputError` for one that was not planned today.
     """
-    if planned["decisions"]["snapshot"] is None:  # its snapshot was changed by hand; the plan itself is sealed
-        run_key, plan = plan_by_hash(desk, plan_hash(planned["plan"]))
-    else:
-        run_key = planned["run_key"]
-        kept = planned_snapshot(desk.ledger, run_key, plan_hash(planned["plan"]))
-        plan = TradePlan.from_dict(kept["decided"]["plan"])
+    run_key, kept = planned["run_key"], kept_decisions(desk, planned, policy_file)
+    if kept["snapshot"] is not None:
         if kept["snapshot"]["at"] < today_of(desk, _policy(desk, policy_file)[0]):
             raise InputError(f"run {run_key}: it was planned on an earlier day; nothing was traded: start it again")
         if planned["is_first"]:
             check_limits(kept)
+    plan = TradePlan.from_dict(kept["decided"]["plan"])
     if plan.trades:
         keep_plan(desk, run_key, plan, policy_file)
     return planned
@@ -229,8 +242,7 @@ def plan_from(desk: Desk, policy_file: Path | None, snapshot: Snapshot, but: Col
     snapshot = dataclasses.replace(snapshot, missing={**snapshot.missing, **said}) if but else snapshot
     decided = plan_rebalancing(policy, snapshot)
     found = Round(snapshot.run_key or _next_run_key(desk, policy), decided, snapshot, policy)
-    trades, skipped = count_of(len(found.plan.trades), "trade"), len(found.plan.skipped)
-    LOG.info("run %s: %s, %d skipped", found.run_key, trades, skipped)
+    LOG.info("run %s: trades: %d, skipped: %d", found.run_key, len(found.plan.trades), len(found.plan.skipped))
     for line in decided.lines:
         LOG.info("%s: %s", line.asset, line.why)
     return found
