@@ -197,6 +197,7 @@ def test_an_invoice_that_the_service_has_with_another_amount_is_held_and_named(
         ({"currency": "ETH"}, "held", "the service has it over 75.5 ETH"),
         ({"request_id": "other"}, "unknown", "link"),
         ({"receive_address": ""}, "unknown", "link"),
+        ({"receive_address": "null"}, "unknown", "link"),
     ],
 )
 def test_how_another_invoice_is_paid_is_told_to_nobody(

@@ -10,11 +10,12 @@ from treasury.errors import OutcomeUnknown, Refused
 from treasury.provider.answers import read_answer
 from treasury.provider.bounded_json import read_json
 from treasury.provider.card_users import ChangeCardUserEmail, QueryCardUser
+from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.conversion import ConversionQuote, ConversionRate
 from treasury.provider.envelope import read_reply
 from treasury.provider.fiat_payouts import RemittancePurposes, SupportedFields
 from treasury.provider.funds import EstimateFee, PartnerBalance
-from treasury.provider.operation import Operation
+from treasury.provider.operation import Operation, wire_name
 from treasury.provider.orders import Payout, QueryTransaction
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.provider.status import OrderStatus
@@ -155,6 +156,17 @@ def test_amounts_may_be_blank_or_whole_numbers(text: object, amount: Decimal | N
     assert read_reply(Payout, 200, body(PAYOUT | {"order_amount": text})).order_amount == amount
 
 
+@pytest.mark.parametrize("blank", [None, "", " ", "null"])
+@pytest.mark.parametrize("operation", CATALOGUE.values(), ids=CATALOGUE)
+def test_a_blank_field_of_an_answer_is_an_absent_one(operation: type[Operation[Any]], blank: str | None) -> None:
+    """As in a request (public fact 1.2, step 9): an empty `finish_time` made an answer unreadable."""
+    model = operation.reply_type()
+    said = {wire_name(model, name): blank for name in model.model_fields}
+    reply = read_reply(operation, 200, body(said))
+    assert {getattr(reply, name) for name in model.model_fields} <= {None}
+    assert reply.unread() is None
+
+
 def test_identifiers_may_come_as_numbers() -> None:
     assert read_reply(Payout, 200, body(PAYOUT | {"order_no": 20261103})).order_no == "20261103"
 
@@ -188,7 +200,7 @@ def test_metadata_is_a_json_string_and_a_broken_one_stops_nothing(metadata: obje
     reply = read_reply(QueryTransaction, 200, body(TRANSACTION | {"metadata": metadata}))
     assert reply.details == details
     if isinstance(metadata, str):
-        assert reply.metadata == metadata
+        assert reply.metadata == (metadata or None)
 
 
 def test_an_order_is_seen_with_its_amounts() -> None:

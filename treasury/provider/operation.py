@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, ClassVar, Generic, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, field_validator, model_validator
 
 from treasury.errors import InvalidFields, Problem
 from treasury.masking import mask
@@ -74,11 +74,17 @@ class Received:
 
 
 class Reply(BaseModel):
-    """Data of a successful answer. Fields the interface does not name are kept (`model_extra`)."""
+    """Data of a successful answer; a blank field is an absent one, as in a request. Fields that the interface does not
+    name are kept (`model_extra`)."""
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, coerce_numbers_to_str=True)
 
     _received: Received | None = PrivateAttr(default=None)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _leave_out_blanks(cls, value: object) -> object:
+        return None if is_blank(value) else value
 
     @property
     def envelope(self) -> dict[str, Any]:

@@ -73,9 +73,7 @@ ReplyLabel = Annotated[str | None, _about(MAX_CODE), WORDS]
 
 
 def _amount(value: object) -> Decimal | None:
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    return parse_reply_amount(value)
+    return None if value is None else parse_reply_amount(value)
 
 
 def _as_text(value: Decimal | None) -> str | None:
@@ -100,7 +98,7 @@ def or_unread(read: Callable[[object], object]) -> BeforeValidator:
 _TEXT = PlainSerializer(_as_text, return_type=str | None)
 
 ReplyAmount = Annotated[Decimal | None, BeforeValidator(_amount), _TEXT]
-"""An amount that is compared with what was asked: decimal text, tolerated as a number or blank; None when absent. At
+"""An amount that is compared with what was asked: decimal text, tolerated as a number; None when absent. At
 most 30 digits before the point and 18 after it; anything else makes the answer unreadable."""
 
 ReplyDetail = Annotated[Decimal | None, or_unread(_amount), _TEXT]
