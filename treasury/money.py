@@ -85,6 +85,16 @@ def parse_reply_amount(value: object) -> Decimal:
     return Decimal(plain)
 
 
+@exact
+def parse_reply_rate(value: object) -> Decimal:
+    """Read a rate as a service writes it: as `parse_reply_amount` does, but with any number of digits after the point,
+    for a quotient has no end; it is rounded to 18. Raises `ValueError`."""
+    text = str(value).strip()
+    if _WRITTEN.fullmatch(text) and int(Decimal(text).as_tuple().exponent) < -FRACTION_DIGITS:
+        value = round(Decimal(text), FRACTION_DIGITS)
+    return parse_reply_amount(value)
+
+
 def format_amount(amount: Decimal) -> str:
     """Write an amount as plain text, digits as given: `Decimal("1E+2")` is `"100"`, `Decimal("1.50")` is `"1.50"`."""
     if not amount.is_finite():

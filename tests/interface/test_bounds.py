@@ -14,6 +14,7 @@ from treasury.errors import OutcomeUnknown, Refused
 from treasury.provider.answers import seconds_ahead
 from treasury.provider.bounded_json import MAX_DEPTH, read_json
 from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.conversion import ConversionRate
 from treasury.provider.envelope import read_reply
 from treasury.provider.fiat_payouts import FiatPayoutQuote, QueryFiatPayout
 from treasury.provider.funds import EstimateFee
@@ -117,15 +118,41 @@ def test_an_amount_beyond_the_bounds_is_refused_at_once(text: str, quote: str) -
         (QueryTransaction, "fee_amount"),
         (QueryTransaction, "arrive_amount"),
         (QueryFiatPayout, "fee_amount"),
-        (QueryFiatPayout, "exchange_rate"),
     ],
 )
-def test_a_fee_or_a_rate_that_cannot_be_read_is_told_and_the_payment_is_known(
+def test_a_fee_that_cannot_be_read_is_told_and_the_payment_is_known(
     operation: type[Operation[Any]], name: str, text: str
 ) -> None:
     content = raw(**{"order_no": '"n-1"', "status": "99", name: text})
     seen = read_reply(operation, 200, content).as_order()
     assert (seen.order_no, seen.status, seen.unreadable) == ("n-1", 99, name)
+
+
+@pytest.mark.parametrize("name", ["exchange_rate", "create_time", "finish_time"])
+@pytest.mark.parametrize("text", ["1e200000000", "-1e40", "9" * 31, '"2026-11-27T05:00:00+08:00"', "[]", "true"])
+def test_a_rate_or_time_of_a_payout_that_cannot_be_read_is_told_and_the_payment_is_known(name: str, text: str) -> None:
+    content = raw(**{"order_no": '"n-1"', "status": "99", name: text})
+    seen = read_reply(QueryFiatPayout, 200, content).as_order()
+    assert (seen.order_no, seen.status, seen.unreadable) == ("n-1", 99, name)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("0.00006329113924050632911392405063291139", "0.000063291139240506"),
+        ("6.329113924050633E-05", "0.000063291139240506"),
+        ("15800.0000000000000000000", "15800"),
+        ("0.99", "0.99"),
+    ],
+)
+@pytest.mark.parametrize("quote", ['"', ""])
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [(FiatPayoutQuote, "exchange_rate"), (QueryFiatPayout, "exchange_rate"), (ConversionRate, "rate")],
+)
+def test_a_quotient_is_a_rate(operation: type[Operation[Any]], name: str, text: str, rate: str, quote: str) -> None:
+    """A service that divides has more digits than an amount; each of its quotes was unreadable."""
+    assert getattr(read_reply(operation, 200, raw(**{name: f"{quote}{text}{quote}"})), name) == Decimal(rate)
 
 
 def test_a_quotes_fee_and_rate_are_strict() -> None:

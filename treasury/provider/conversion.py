@@ -7,14 +7,14 @@ from pydantic import Field
 from treasury.provider.fields import Amount, AssetCode, Side, Symbol
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.orders import QueryTransaction
-from treasury.provider.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyTime
+from treasury.provider.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyRate, ReplyTime
 from treasury.provider.scan_to_pay import SubmittedOrder
 
 
 class ConversionRateRecord(Reply):
     """A rate; `time_ms` and `expires_ms` are Unix milliseconds."""
 
-    rate: ReplyAmount = None
+    rate: ReplyRate = None
     symbol: ReplyLabel = None
     time_ms: ReplyTime = Field(None, alias="timeMills")
     expires_ms: ReplyTime = Field(None, alias="expiredMills")
@@ -41,7 +41,7 @@ class ConversionQuoteRecord(Reply):
     settle_amount: ReplyAmount = Field(None, alias="settleAmt")
     fee_currency: ReplyCode = Field(None, alias="feeCurrency")
     fee_amount: ReplyAmount = Field(None, alias="feeAmt")
-    rate: ReplyAmount = None
+    rate: ReplyRate = None
     time_ms: ReplyTime = Field(None, alias="timeMills")
     expires_ms: ReplyTime = Field(None, alias="expiredMills")
 

@@ -31,8 +31,11 @@ from treasury.provider.reply_fields import (
     ReplyDetail,
     ReplyId,
     ReplyLabel,
+    ReplyRate,
+    ReplyRateDetail,
     ReplyText,
     ReplyTime,
+    ReplyTimeDetail,
 )
 from treasury.provider.status import OrderStatus
 
@@ -48,7 +51,7 @@ class FiatPayoutQuoteRecord(Reply):
     pay_currency: ReplyCode = None
     fee_amount: ReplyAmount = None
     fee_currency: ReplyCode = None
-    exchange_rate: ReplyAmount = None
+    exchange_rate: ReplyRate = None
     receive_amount: ReplyAmount = None
     receive_currency: ReplyCode = None
     expire_time: ReplyTime = None
@@ -145,11 +148,11 @@ class FiatPayoutRecord(Reply):
     receive_currency: ReplyCode = None
     fee_amount: ReplyDetail = None
     fee_currency: ReplyCode = None
-    exchange_rate: ReplyDetail = None
+    exchange_rate: ReplyRateDetail = None
     status: OrderStatus | None = None
     failure_reason: ReplyText = None
-    create_time: ReplyTime = None
-    finish_time: ReplyTime = None
+    create_time: ReplyTimeDetail = None
+    finish_time: ReplyTimeDetail = None
 
     def as_order(self) -> SeenOrder:
         """The order, amounts in `pay_currency`, what arrives in `receive_currency`."""

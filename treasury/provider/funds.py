@@ -7,7 +7,7 @@ from pydantic import Field
 from treasury.money import FRACTION_DIGITS
 from treasury.provider.fields import Amount, one_of
 from treasury.provider.operation import Effect, Operation, Reply
-from treasury.provider.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyTime
+from treasury.provider.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyRate, ReplyTime
 
 
 class BalanceRecord(Reply):
@@ -72,7 +72,7 @@ class PayoutChannels(Operation[ChannelList]):
 class TradeRateRecord(Reply):
     """A rate; times are Unix milliseconds."""
 
-    rate: ReplyAmount = None
+    rate: ReplyRate = None
     symbol: ReplyLabel = None
     time_ms: ReplyTime = Field(None, alias="timeMills")
     expires_ms: ReplyTime = Field(None, alias="expiredMills")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo
 
-from treasury.money import format_amount, parse_reply_amount
+from treasury.money import format_amount, parse_reply_amount, parse_reply_rate
 from treasury.provider.fields import WORDS
 from treasury.texts import MAX_CODE, MAX_TEXT, cut_text, is_clean
 
@@ -76,6 +76,17 @@ def _amount(value: object) -> Decimal | None:
     return None if value is None else parse_reply_amount(value)
 
 
+def _rate(value: object) -> Decimal | None:
+    return None if value is None else parse_reply_rate(value)
+
+
+def _time(value: object) -> int | None:
+    time = _amount(value)
+    if time is not None and not 0 <= time <= MAX_TIME:
+        raise ValueError("must be Unix milliseconds")
+    return None if time is None else int(time)
+
+
 def _as_text(value: Decimal | None) -> str | None:
     return None if value is None else format_amount(value)
 
@@ -102,7 +113,16 @@ ReplyAmount = Annotated[Decimal | None, BeforeValidator(_amount), _TEXT]
 most 30 digits before the point and 18 after it; anything else makes the answer unreadable."""
 
 ReplyDetail = Annotated[Decimal | None, or_unread(_amount), _TEXT]
-"""A secondary amount, such as a fee or a rate: None, and reported as unreadable, when it cannot be read."""
+"""A secondary amount, such as a fee: None, and reported as unreadable, when it cannot be read."""
+
+ReplyRate = Annotated[Decimal | None, BeforeValidator(_rate), _TEXT]
+"""A rate: as an amount, but of what a division leaves (1/15800) only 18 digits after the point are kept."""
+
+ReplyRateDetail = Annotated[Decimal | None, or_unread(_rate), _TEXT]
+"""A rate of what was done already: None, and reported as unreadable, when it cannot be read."""
 
 ReplyTime = Annotated[int | None, Field(ge=0, le=MAX_TIME)]
 """Unix milliseconds."""
+
+ReplyTimeDetail = Annotated[int | None, or_unread(_time)]
+"""Unix milliseconds that nothing is decided by: None, and reported as unreadable, when they cannot be read."""

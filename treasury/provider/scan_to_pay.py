@@ -8,7 +8,7 @@ from treasury.promptpay import name_of_code, payee_of_code
 from treasury.provider.fields import Amount, PersonalText
 from treasury.provider.operation import Effect, Operation, Reply, SeenOrder
 from treasury.provider.orders import QueryTransaction
-from treasury.provider.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyText
+from treasury.provider.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyRate, ReplyText
 from treasury.provider.status import OrderStatus
 
 
@@ -69,7 +69,7 @@ class QrCodeDetails(Reply):
     order_currency: ReplyCode = None
     fee_amount: ReplyAmount = None
     fee_currency: ReplyCode = None
-    exchange_rate: ReplyAmount = None
+    exchange_rate: ReplyRate = None
     beneficiary_name: ReplyText = None
     account_type: ReplyLabel = None
     bank_code: ReplyId = None
