@@ -209,6 +209,13 @@ def test_an_order_is_seen_with_its_amounts() -> None:
     assert (order.status, order.reason, order.finish_time) == (OrderStatus.SUCCESS, None, "1790000000")
 
 
+def test_a_currency_is_one_in_any_letters() -> None:
+    """A service that answers in small letters had each payment unknown, and each invoice held."""
+    order = read_reply(QueryTransaction, 200, body(TRANSACTION | {"currency": "usdt_trc20"})).as_order()
+    quote = read_reply(ConversionQuote, 200, body({"payCurrency": "usdt", "settleCurrency": "Eth"}))
+    assert (order.currency, quote.pay_currency, quote.settle_currency) == ("USDT_TRC20", "USDT", "ETH")
+
+
 def test_camel_case_names_of_the_wire_are_read() -> None:
     assert read_reply(SubmitScanToPay, 200, body({"orderNo": "n-1", "status": 22})).order_no == "n-1"
     quote = read_reply(ConversionQuote, 200, body({"quoteId": "q", "payAmt": "1", "settleAmt": "2", "expiredMills": 5}))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo
+from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints, ValidationInfo
 
 from treasury.money import format_amount, parse_reply_amount, parse_reply_rate
 from treasury.provider.fields import WORDS
@@ -53,8 +53,8 @@ def _about(most: int) -> BeforeValidator:
 ReplyId = Annotated[str | None, _exactly(MAX_ID)]
 """An identifier: at most 200 characters, kept as it came; anything else makes the answer unreadable."""
 
-ReplyCode = Annotated[str | None, _exactly(MAX_CODE)]
-"""A short code, such as a currency: at most 40 characters, kept as it came."""
+ReplyCode = Annotated[Annotated[str, StringConstraints(to_upper=True)] | None, _exactly(MAX_CODE)]
+"""A currency: at most 40 characters, in the capitals of the document, whatever letters it came in."""
 
 ReplyMark = Annotated[str | None, _exactly(20)]
 """A code of at most 20 characters, kept as it came."""
