@@ -30,10 +30,12 @@ def is_checked(currency: str) -> bool:
 
 
 def canonical_address(address: str) -> str:
-    """The one form of an address of which letter case is no part (EIP-55, BIP-173); any other as it is."""
+    """The one form of an address of which letter case is no part (EIP-55, BIP-173), nor a prefix (CashAddr); any other
+    as it is."""
     folded = address.lower()
-    has_no_case = _HEX.fullmatch(address) is not None or folded.startswith(("bc1", "ltc1", "bitcoincash:"))
-    return folded if has_no_case else address
+    if _HEX.fullmatch(address) is not None or folded.startswith(("bc1", "ltc1")):
+        return folded
+    return folded.removeprefix("bitcoincash:") if _cash(address) is None else address
 
 
 NEEDS_TAG: Mapping[str, str] = {"XRP": "destination tag", "XLM": "memo", "EOS": "memo", "BNB": "memo", "TON": "memo"}

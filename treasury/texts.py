@@ -104,7 +104,8 @@ def as_it_looks(text: str) -> str:
 
 def payee_of_address(address: str, tag: str | None) -> str:
     """Return what identifies an address with its tag or memo, however it is written. Personal: never log it."""
-    return f"{as_it_looks(address)}|{as_it_looks(tag or '')}"
+    bare = as_it_looks(address).removeprefix(as_it_looks("bitcoincash"))  # CashAddr: with it or without, one address
+    return f"{bare}|{as_it_looks(tag or '')}"
 
 
 def payee_key(account: object, country: object, bank: object) -> str:

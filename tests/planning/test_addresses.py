@@ -3,6 +3,7 @@
 import pytest
 
 from treasury.addresses import canonical_address, is_checked, why_no_address
+from treasury.texts import payee_of_address
 
 EIP_55 = (
     "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
@@ -74,3 +75,11 @@ def test_letter_case_is_no_part_of_some_addresses() -> None:
     assert canonical_address(EIP_55[0]) == canonical_address(EIP_55[0].lower())
     assert canonical_address(BECH32[0]) == BECH32[0].lower()
     assert canonical_address("TDBaAMzsQ3d7xqqgw8CWCzbAZGPdARHsMa") == "TDBaAMzsQ3d7xqqgw8CWCzbAZGPdARHsMa"
+
+
+def test_a_prefix_is_no_part_of_a_cash_address() -> None:
+    """A service that writes it where the sheet does not held the withdrawal; two spellings were paid as two payees."""
+    bare = "qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a"
+    forms = (bare, bare.upper(), f"bitcoincash:{bare}", f"bitcoincash:{bare}".upper())
+    assert {canonical_address(each) for each in forms} == {bare}
+    assert len({payee_of_address(each, None) for each in forms}) == 1
