@@ -152,6 +152,24 @@ def test_an_answer_that_was_lost_makes_no_second_invoice(
     assert "link" in office.results("invoices")["a"]["reason"]
 
 
+def test_an_invoice_that_is_shown_a_little_later_waits(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    """Its link was answered: it was `unknown`, without a QR code, until the service's query knew it, too."""
+    sandbox = open_sandbox(faults={"read_lag": 1.0}, read_lag_seconds=3_600.0)
+    office = open_office(sandbox.base_url)
+    text = HEAD + "a,on_line,100,USDT_TRC20,Consulting,ann,,\n"
+    done = collect(office, text)
+    [row] = office.results("invoices").values()
+    assert (done.code, done.last, row["reason"]) == (0, "1 waiting", "the service does not show it yet"), done.out
+    assert (row["link"].startswith("http"), row["qr"] != "") == (True, True)
+    later = office.run(
+        "collect", office.home / "invoices.csv", "--run-key", "invoices", TREASURY_RESEND_AFTER_SECONDS="0"
+    )
+    assert (later.code, later.last) == (4, "1 unknown"), later.out + later.err
+    assert len(sandbox.orders()) == 1
+
+
 def test_a_ledger_that_was_lost_makes_no_invoice_twice(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:

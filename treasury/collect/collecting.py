@@ -214,10 +214,9 @@ def _see_to(desk: Desk, run_key: str, invoice: _Invoice) -> None:
         _ask(desk, invoice)
         if invoice.seen is not None and invoice.told["meaning"] == OTHER:
             _adopt(desk, run_key, invoice)
-        waited = desk.ledger.now() - int(invoice.told["sent_at"])
         if invoice.seen is not None or invoice.outcome:
             return
-        if waited >= desk.settings.resend_after_seconds * 1000:
+        if _age_ms(desk, invoice) >= desk.settings.resend_after_seconds * 1000:
             _send(desk, run_key, invoice)
         else:
             invoice.outcome, invoice.reason = "unknown", "its answer was lost, and the service does not show it yet"
@@ -332,7 +331,13 @@ def _ask(desk: Desk, invoice: _Invoice) -> None:
         if invoice.outcome == "waiting" and "order_no" not in invoice.told:
             invoice.outcome, invoice.reason = "unknown", NO_LINK
     elif "order_no" in invoice.told:
-        invoice.outcome, invoice.reason = "unknown", "the service knows no such order"
+        is_new = _age_ms(desk, invoice) < desk.settings.resend_after_seconds * 1000
+        new, old = ("waiting", "the service does not show it yet"), ("unknown", "the service knows no such order")
+        invoice.outcome, invoice.reason = new if is_new else old
+
+
+def _age_ms(desk: Desk, invoice: _Invoice) -> int:
+    return desk.ledger.now() - int(invoice.told["sent_at"])
 
 
 def _write(made: Sequence[_Invoice], run_key: str, out: Path) -> Mapping[str, Any]:
