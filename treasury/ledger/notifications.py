@@ -14,7 +14,7 @@ from sqlalchemy import Connection, insert, select, update
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.provider.operation import is_blank
+from treasury.provider.fields import is_blank
 from treasury.texts import cut_text
 
 TRAVELLING = frozenset(("sign", "sign_type", "timestamp", "nonce"))

@@ -6,7 +6,8 @@ from typing import Any
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.snapshots import address_hash
 from treasury.masking import mask
-from treasury.provider.operation import Reply, is_blank
+from treasury.provider.fields import is_blank
+from treasury.provider.operation import Reply
 from treasury.provider.orders import TransactionRecord
 from treasury.texts import cut_text
 

@@ -13,7 +13,7 @@ from treasury.money import canonical, parse_reply_amount
 from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.payments.desk import Desk
-from treasury.provider.operation import is_blank
+from treasury.provider.fields import is_blank
 from treasury.reconciliation.entries import INCOMING
 
 LOG = logging.getLogger("treasury")

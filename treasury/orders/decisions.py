@@ -11,7 +11,8 @@ from treasury.money import canonical, exact
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
-from treasury.provider.operation import SeenOrder, is_blank
+from treasury.provider.fields import is_blank
+from treasury.provider.operation import SeenOrder
 from treasury.provider.refusals import DOUBLE_PAYMENT
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus

@@ -14,6 +14,7 @@ from treasury.provider.fields import (
     PersonalText,
     WireDate,
     one_of,
+    without_blanks,
 )
 from treasury.provider.operation import (
     Conditional,
@@ -23,7 +24,6 @@ from treasury.provider.operation import (
     Reply,
     SeenOrder,
     WireModel,
-    without_blanks,
 )
 from treasury.provider.reply_fields import (
     ReplyAmount,

@@ -26,6 +26,21 @@ WORDS = "words"
 """Marks a field of a reply that holds words: personal values in it are masked before it is kept."""
 
 
+def is_blank(value: object) -> bool:
+    """Tell whether the interface treats a value as absent: null, empty or white space (public fact 1.2, step 2).
+
+    The literal text `null` counts too: the platform writes it for absent optional fields (public fact 1.2, step 9).
+    """
+    return value is None or (isinstance(value, str) and (not value.strip() or value == "null"))
+
+
+def without_blanks(data: object) -> object:
+    """An object without its blank members; anything else as it is."""
+    if isinstance(data, Mapping):
+        return {key: value for key, value in data.items() if not is_blank(value) and value not in ({}, [])}
+    return data
+
+
 def _positive(amount: Decimal) -> Decimal:
     if amount <= 0:
         raise ValueError("must be greater than zero")

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, field_
 from treasury.errors import InvalidFields, Problem
 from treasury.masking import mask
 from treasury.model_errors import rule_of
-from treasury.provider.fields import WORDS, Personal
+from treasury.provider.fields import WORDS, Personal, is_blank, without_blanks
 from treasury.provider.signable import unsignable
 from treasury.provider.status import OrderStatus
 from treasury.texts import cut_text, is_whole
@@ -181,21 +181,6 @@ class NeedsOneOf:
         if is_blank(fields.get(self.field)) and is_blank(fields.get(self.other)):
             return Problem(self.field, f"is required when {self.other} is absent")
         return None
-
-
-def is_blank(value: object) -> bool:
-    """Tell whether the interface treats a value as absent: null, empty or white space (public fact 1.2, step 2).
-
-    The literal text `null` counts too: the platform writes it for absent optional fields (public fact 1.2, step 9).
-    """
-    return value is None or (isinstance(value, str) and (not value.strip() or value == "null"))
-
-
-def without_blanks(data: object) -> object:
-    """An object without its blank members; anything else as it is."""
-    if isinstance(data, Mapping):
-        return {key: value for key, value in data.items() if not is_blank(value) and value not in ({}, [])}
-    return data
 
 
 class WireModel(BaseModel):

@@ -12,7 +12,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from treasury.errors import InvalidFields, NotConnected, OutcomeUnknown, Problem, Refused
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.fiat_payouts import UNUSED_AMOUNT, FiatPayoutQuote
-from treasury.provider.operation import Effect, Operation, Reply, SeenOrder, is_blank
+from treasury.provider.fields import is_blank
+from treasury.provider.operation import Effect, Operation, Reply, SeenOrder
 from treasury.provider.orders import QueryTransaction
 from treasury.provider.refusals import ACCOUNT_TROUBLE, ASK_FIRST, FINAL, TOO_MANY, RefusalKind
 from treasury.provider.status import OrderStatus

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from treasury.errors import ConfigurationError, NotTrusted
 from treasury.provider.bounded_json import WrittenNumber
-from treasury.provider.operation import is_blank
+from treasury.provider.fields import is_blank
 from treasury.provider.service_rules import ServiceRules
 
 SIGN = "sign"

@@ -8,7 +8,8 @@ from pydantic import BaseModel
 
 from treasury.errors import ConfigurationError, InvalidFields, NotTrusted
 from treasury.provider.bounded_json import read_json_as_it_is
-from treasury.provider.operation import Operation, is_blank, members
+from treasury.provider.fields import is_blank
+from treasury.provider.operation import Operation, members
 from treasury.provider.signing import load_public_key
 from treasury.sandbox.refusal import Refusal
 from treasury.sandbox.signatures import Signatures
