@@ -30,7 +30,6 @@ from treasury.files import copy_file, write_json
 from treasury.ledger import progress
 from treasury.ledger.approvals import standing_of, waiting_plan
 from treasury.ledger.duplicates import earlier_payments
-from treasury.ledger.ledger import Ledger
 from treasury.pay.agreeing import check_today, propose_payouts
 from treasury.pay.payout_plans import PayRequest, make_plan, read_plan
 from treasury.pay.payouts import commit_payouts, keep_left_out, write_payout_results
@@ -192,17 +191,17 @@ def _pay(pays: PaymentSheet, file: Path | None, start: Start) -> int:
 def _execute(desk: Desk, request: PayRequest, made: MadePlan, folder: Path, follow: float, key: Path | None) -> int:
     """Carry out the plan that was agreed to, once it has its approvals."""
     run_key = request.run_key
-    if desk.ledger.run(run_key) is None:  # the plan that waits or is carried out from now on
-        copy_file(start_folder(folder) / "plan.json", folder / "plan.json")
     try:
         propose_payouts(desk, made, _signed(desk, made.shown, key))
     except ApprovalNeeded:
         if (waiting := waiting_plan(desk.ledger, run_key)) is not None:
+            _keep_as_newest(desk, run_key, folder)
             say_files(write_waiting(desk, waiting, folder))
         raise
     # Held before Prefect starts: a second start fails early, and a finished run needs no Prefect.
     with desk.hold(run_key):
         began = desk.ledger.run(run_key) is not None
+        _keep_as_newest(desk, run_key, folder)  # Race: another start, which is refused now, may have shown its own
         if began and not commit_payouts(desk, made):
             return finish_run(write_payout_results(desk, made, folder))
         with prefect_api(module := FLOWS[request.kind]):
@@ -279,7 +278,7 @@ def _keep_plan(desk: Desk | None, plan: PayoutPlan, page: PlanPage | None, folde
     content = {**plan.summary(), **_rehearsal(desk), **_by_name(plan), "earlier_payments": _earlier(desk, plan)}
     write_json(own, {**content, "rows": plan.as_dict()["rows"]})
     written = [own, *([] if page is None else write_plan(own.parent, page))]
-    if newest.exists() and desk is not None and _is_kept(desk.ledger, plan.run_key):
+    if newest.exists() and desk is not None and _is_kept(desk, plan.run_key):
         return written
     for each in written:
         copy_file(each, folder / each.name)
@@ -320,9 +319,20 @@ def _by_name(plan: PayoutPlan) -> dict[str, str]:
     return {} if plan.policy and plan.policy.people else {"approvals": BY_NAME_ONLY}
 
 
-def _is_kept(ledger: Ledger, run_key: str) -> bool:
-    """Tell whether a plan of this run waits for approvals, or was carried out."""
-    return ledger.run(run_key) is not None or waiting_plan(ledger, run_key) is not None
+def _keep_as_newest(desk: Desk, run_key: str, folder: Path) -> None:
+    """Make the plan of this start the newest one, as it waits or is carried out from now on; not of a run that began."""
+    if desk.ledger.run(run_key) is None:
+        copy_file(start_folder(folder) / "plan.json", folder / "plan.json")
+
+
+def _is_kept(desk: Desk, run_key: str) -> bool:
+    """Tell whether a plan of this run waits for approvals, was carried out, or is being carried out."""
+    ledger = desk.ledger
+    return (
+        ledger.run(run_key) is not None
+        or waiting_plan(ledger, run_key) is not None
+        or desk.machine.seems_held(run_key)  # it is recorded seconds later, once Prefect has started
+    )
 
 
 def _show_sums(desk: Desk | None, plan: PayoutPlan, *, in_full: bool) -> None:

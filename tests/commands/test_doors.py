@@ -149,3 +149,17 @@ def test_a_start_replaces_only_what_it_knows_better(office: Office, sandbox: Run
     assert own.parent.parent == folder / "starts"
     assert len(list((folder / "starts").iterdir())) == 3
     assert plan == newest
+
+
+def test_a_start_that_is_refused_beside_another_one_leaves_the_plan_of_that_one(office: Office) -> None:
+    """The other one holds its run, and records it seconds later, once Prefect has started."""
+    meant = office.sheet(("r1", "1.00", "12345678901"))
+    assert office.run("pay", meant, "--run-key", "beside", "--dry-run").code == 0
+    newest = office.home / "runs" / "beside" / "plan.json"
+    plan, other = newest.read_bytes(), office.sheet(("r1", "2.00", "12345678901"), name="other.csv")
+    with office.desk().hold("beside"):
+        for how, code in (("--yes", 6), ("--dry-run", 0)):
+            assert office.run("pay", other, "--run-key", "beside", how).code == code
+            assert newest.read_bytes() == plan
+    assert office.run("pay", other, "--run-key", "beside", "--dry-run").code == 0
+    assert newest.read_bytes() != plan

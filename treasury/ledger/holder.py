@@ -51,7 +51,7 @@ class _FileLocks:
         """Take it, or raise `RunHeld`."""
         import fcntl
 
-        file = self._folder / f"{hashlib.sha256(self._name(run_key).encode()).hexdigest()[:32]}.lock"
+        file = self._file(run_key)
         try:
             self._make_folder()
             while True:
@@ -83,6 +83,9 @@ class _FileLocks:
         with suppress(OSError):
             file.unlink()  # removed while still locked: a process that waits for this file then sees that it is gone
         os.close(descriptor)
+
+    def _file(self, run_key: str) -> Path:
+        return self._folder / f"{hashlib.sha256(self._name(run_key).encode()).hexdigest()[:32]}.lock"
 
     def _name(self, run_key: str) -> str:
         return run_key
@@ -123,6 +126,10 @@ class MachineLock(_FileLocks):
     def hold(self, run_key: str) -> AbstractContextManager[bool]:
         """Hold a run on this machine. Raises `RunHeld`."""
         return self._holds.hold(run_key)
+
+    def seems_held(self, run_key: str) -> bool:
+        """Tell whether a home of this machine holds a run, or one that was killed did; asking keeps nobody out."""
+        return self._file(run_key).exists()
 
     def _name(self, run_key: str) -> str:
         return f"{self._account}|{run_key}"
