@@ -1,12 +1,13 @@
 """Files written whole or not at all, readable by their owner alone: bytes, text, JSON."""
 
 import errno
+import fcntl
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -127,6 +128,19 @@ def replacing(path: Path) -> Iterator[TextIO]:
         Path(name).unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+@contextmanager
+def one_writer(folder: Path) -> Iterator[None]:
+    """A folder that one writer at a time has: what is read while it is held is newer than what others wrote into it."""
+    make_folder(folder)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # of a share that has no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -320,7 +320,7 @@ def _by_name(plan: PayoutPlan) -> dict[str, str]:
 
 
 def _keep_as_newest(desk: Desk, run_key: str, folder: Path) -> None:
-    """Make the plan of this start the newest one, as it waits or is carried out from now on; not of a run that began."""
+    """Make the plan of this start the newest one, which waits or is carried out from now on, unless its run began."""
     if desk.ledger.run(run_key) is None:
         copy_file(start_folder(folder) / "plan.json", folder / "plan.json")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from treasury.concurrency.batches import batched
 from treasury.errors import InputError, InvalidSheet
+from treasury.files import one_writer
 from treasury.ledger.funding_runs import FUNDING
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import IntentRules, add_to_plan, commit_plan
@@ -170,8 +171,20 @@ def write_payout_results(
     `of_run`: the summary is of all rows of the run, and of all that are left out of it.
     `converted`: the rounds of conversions of this start.
     """
+    run_key = made.payments.run_key
+    folder = out or desk.settings.run_folder(run_key)
+    with one_writer(folder):  # Race: `treasury results`, beside the end of the run
+        summary = _write_results(desk, made, folder, converted, of_run=of_run)
+    forget_plan_rows(desk.ledger, 0, run_key)
+    end_start()
+    return summary
+
+
+def _write_results(
+    desk: Desk, made: MadePlan, folder: Path, converted: Sequence[Done], *, of_run: bool
+) -> Mapping[str, Any]:
     plan, run_key, run = made.payments, made.payments.run_key, desk.ledger.run(made.payments.run_key)
-    folder, marks = out or desk.settings.run_folder(run_key), marks_of(desk, run_key)
+    marks = marks_of(desk, run_key)
     quotes, policy = quotes_of_run(desk.ledger, run_key), plan.policy
     details = Details.of(plan.rows, quotes, desk.account.rules.fee_on_top, earlier_results(folder))
     if policy is not None:
@@ -181,7 +194,7 @@ def write_payout_results(
     kind = plan.kind if run is None else run.kind
     files = [*keep_remaining(desk, run_key, folder, kind, left_out), *conversion_files(folder)]
     with desk.ledger.each_order(run_key) as orders:
-        summary = write_run_results(
+        return write_run_results(
             *(folder, run_key, kind, orders),
             rows=None if of_run else {row.row_ref for row in plan.rows} or None,
             marks=marks,
@@ -192,9 +205,6 @@ def write_payout_results(
             replaced=replacing(desk.ledger, run_key),
             **funded,
         )
-    forget_plan_rows(desk.ledger, 0, run_key)
-    end_start()
-    return summary
 
 
 def write_results_anew(desk: Desk, run_key: str, out: Path | None) -> Mapping[str, Any]:
