@@ -98,3 +98,21 @@ def test_money_that_is_gone_is_a_sum_here_and_beside_its_balance(office: Office,
     assert (ended.code, ended.last) == (0, "1 balances")
     [line] = [line for line in ended.out.splitlines() if line.startswith("USDT_TRC20")]
     assert line == "USDT_TRC20: 985  held for orders 20  unexplained -5"
+
+
+def test_a_plan_that_lacks_no_approval_is_to_be_started_and_not_to_be_approved(office: Office) -> None:
+    rules = "[payouts.one_approval_above]\nUSDT_TRC20 = "
+    for name, most in (("one.toml", "5"), ("two.toml", "6")):
+        office.file(name, f'time_zone = "UTC"\n{rules}"{most}"\n')
+    assert office.run("policy", "adopt", "one.toml", "--by", "Ana").code == 0
+    assert office.run("pay", office.sheet(("a", "10", "12345670001")), "--run-key", "run", "--yes").code == 3
+    [waiting] = standing(office)["waiting_approvals"]
+    assert waiting["lacks"] == 1
+    assert any(" waits for approvals since " in need for need in standing(office)["needs"])
+    assert office.run("approve", "run", "--plan", waiting["code"], "--by", "Ben").code == 0
+    started = "start it again (a policy: treasury policy adopt FILE --by NAME), unless it runs now"
+    [need] = [need for need in standing(office)["needs"] if need.startswith("run waits")]
+    assert need == f"run waits since {waiting['since']} and has the approvals that it needs: {started}"
+    assert office.run("policy", "adopt", "two.toml", "--by", "Ana").code == 0
+    [need] = [need for need in standing(office)["needs"] if need.startswith("run waits")]
+    assert need == f"run waits since {waiting['since']} and was planned under another policy: {started}"

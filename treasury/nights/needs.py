@@ -15,6 +15,9 @@ BACKUP_DAYS = 7
 MAX_NAMED = 5
 """Most runs that one line names."""
 
+START_AGAIN = "start it again (a policy: treasury policy adopt FILE --by NAME), unless it runs now"
+"""What is done about a plan that no approval is missing of, or counts for."""
+
 OPERATOR, CHECKER, APPROVER = "whoever starts the runs", "whoever checks the report", "an approver"
 """For whom it waits, where the policy lists nobody by name."""
 
@@ -52,8 +55,12 @@ def _decisions(found: Mapping[str, Any], approver: str) -> Iterator[RequiredActi
         yield RequiredAction(what, each["by"], each["since"], "treasury stop --lift --by NAME")
     for each in found["waiting_approvals"]:
         key, since = each["run_key"], each["since"]
-        how = approval_command(key, each["code"])
-        yield RequiredAction(f"{key} waits for approvals since {since}", approver, since, how)
+        if each["lacks"]:
+            how = approval_command(key, each["code"])
+            yield RequiredAction(f"{key} waits for approvals since {since}", approver, since, how)
+        else:
+            why = "was planned under another policy" if each["lacks"] is None else "has the approvals that it needs"
+            yield RequiredAction(f"{key} waits since {since} and {why}", OPERATOR, since, START_AGAIN)
     for kind, number in found["held"].items():
         how = "treasury runs names the runs, treasury show KEY their rows, treasury show REFERENCE what to do"
         yield RequiredAction(f"{number} held, {kind}", approver, found["since"]["held"][kind], how)

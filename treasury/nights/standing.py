@@ -25,6 +25,7 @@ from treasury.money import canonical, exact
 from treasury.nights.needs import needs_of
 from treasury.nights.sweep import read_balances, watched_currencies
 from treasury.orders.states import Hold, State
+from treasury.payments.approving import is_stale, lacking
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.policy.people import Right
@@ -57,10 +58,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
         "jobs": _jobs(desk, last),
         "missed_nights": [] if last is None else policy.days_between(last, now),
         "report_hours": None if last is None else max(0, now - last) // HOUR_MS,
-        "waiting_approvals": [
-            {"run_key": plan.run_key, "code": plan.code, "since": as_time(plan.proposed_at)}
-            for plan in waiting_plans(ledger)
-        ],
+        "waiting_approvals": _waiting(desk),
         "stops": [{"by": each.name, "why": each.why, "since": as_time(each.at)} for each in stops],
         "held": {kind: number for kind, (number, _) in held.items()},
         "unknown": unknown,
@@ -100,6 +98,20 @@ def balances_of(desk: Desk) -> list[dict[str, str | None]]:
             held = None if seen.frozen is None else canonical(seen.frozen)
             found.append({"currency": currency, "balance": canonical(seen.balance), "held": held, **more, "note": None})
     return found
+
+
+def _waiting(desk: Desk) -> list[dict[str, Any]]:
+    """The plans that wait. `lacks`: how many approvals; None where no approval counts, for another policy is in force
+    by now."""
+    return [
+        {
+            "run_key": plan.run_key,
+            "code": plan.code,
+            "since": as_time(plan.proposed_at),
+            "lacks": None if is_stale(desk, plan) else lacking(desk, plan),
+        }
+        for plan in waiting_plans(desk.ledger)
+    ]
 
 
 def _jobs(desk: Desk, last_report: int | None) -> list[dict[str, str]]:

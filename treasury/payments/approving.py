@@ -164,6 +164,12 @@ def is_stale(desk: Desk, plan: WaitingPlan) -> bool:
     return plan.policy != (None if in_force is None else in_force.version)
 
 
+def lacking(desk: Desk, plan: WaitingPlan) -> int:
+    """How many approvals a plan that waits still lacks."""
+    judged, _ = approvals.standing_of(desk.ledger, plan, rules_of(desk, plan))
+    return max(0, plan.needed - len(judged.counted))
+
+
 def note_of(desk: Desk, plan: WaitingPlan) -> str | None:
     """Return what is said of a waiting plan whose approvals are typed names."""
     return by_name_only(rules_of(desk, plan).people)
