@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.commands.office import Office
+from treasury.ledger.obligations import payments_that_wait
 from treasury.nights.needs import needs_of
 from treasury.sandbox import RunningSandbox
 
@@ -116,3 +117,18 @@ def test_a_plan_that_lacks_no_approval_is_to_be_started_and_not_to_be_approved(o
     assert office.run("policy", "adopt", "two.toml", "--by", "Ana").code == 0
     [need] = [need for need in standing(office)["needs"] if need.startswith("run waits")]
     assert need == f"run waits since {waiting['since']} and was planned under another policy: {started}"
+
+
+def test_a_plan_that_was_paid_under_a_later_policy_without_approvals_waits_no_more(office: Office) -> None:
+    rules = "[payouts.one_approval_above]\nUSDT_TRC20 = "
+    for most in ("5", "500"):
+        office.file(f"{most}.toml", f'time_zone = "UTC"\n{rules}"{most}"\n')
+    rows = [("a", "10", "12345670001"), ("b", "20", "12345670002")]
+    for number, more in ((1, ()), (2, ("--add",))):
+        assert office.run("policy", "adopt", "5.toml", "--by", "Ana").code == 0
+        sheet = office.sheet(*rows[:number])
+        assert office.run("pay", sheet, "--run-key", "run", "--yes", *more).code == 3
+        assert office.run("policy", "adopt", "500.toml", "--by", "Ana").code == 0
+        assert office.run("pay", sheet, "--run-key", "run", "--yes", *more).last == f"{number} settled"
+        assert standing(office)["waiting_approvals"] == []
+        assert payments_that_wait(office.desk().ledger) == []  # the rebalancing would buy for it

@@ -50,6 +50,9 @@ def check_approved(
     and `PlanRejected`.
     """
     if not rules.asked:
+        table = schema.plans
+        of_before = (table.c.run_key == run_key) & table.c.policy.is_distinct_from(policy)
+        connection.execute(update(table).where(of_before).values(shown=None))  # nothing of it is left to approve
         return
     plan = newest_plan(connection, ledger, run_key)
     if plan is None or plan.sha256 != sha256:
