@@ -2,13 +2,16 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 import data
 from tests.commands.office import Ended, Office
+from treasury.ledger.holder import SHARED_FOLDER
 from treasury.sandbox import RunningSandbox
 
 pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
@@ -157,9 +160,16 @@ def test_a_start_that_is_refused_beside_another_one_leaves_the_plan_of_that_one(
     assert office.run("pay", meant, "--run-key", "beside", "--dry-run").code == 0
     newest = office.home / "runs" / "beside" / "plan.json"
     plan, other = newest.read_bytes(), office.sheet(("r1", "2.00", "12345678901"), name="other.csv")
-    with office.desk().hold("beside"):
+    desk = office.desk()
+    lock = SHARED_FOLDER / f"{sha256(f'{desk.account.identity}|beside'.encode()).hexdigest()[:32]}.lock"
+    with desk.hold("beside"):
+        killed = json.loads(lock.read_bytes())
         for how, code in (("--yes", 6), ("--dry-run", 0)):
             assert office.run("pay", other, "--run-key", "beside", how).code == code
             assert newest.read_bytes() == plan
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    lock.write_text(json.dumps({**killed, "process": str(ended.pid)}))  # as one that was killed leaves it
     assert office.run("pay", other, "--run-key", "beside", "--dry-run").code == 0
     assert newest.read_bytes() != plan
+    lock.unlink()

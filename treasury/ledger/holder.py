@@ -128,8 +128,14 @@ class MachineLock(_FileLocks):
         return self._holds.hold(run_key)
 
     def seems_held(self, run_key: str) -> bool:
-        """Tell whether a home of this machine holds a run, or one that was killed did; asking keeps nobody out."""
-        return self._file(run_key).exists()
+        """Tell whether a process of this machine that lives says that it holds a run; asking keeps nobody out."""
+        try:
+            os.kill(int(json.loads(self._file(run_key).read_bytes())["process"]), 0)
+        except PermissionError:  # it lives, and is another user's
+            return True
+        except (OSError, ValueError, LookupError, TypeError):
+            return False
+        return True
 
     def _name(self, run_key: str) -> str:
         return f"{self._account}|{run_key}"
