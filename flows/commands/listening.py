@@ -3,9 +3,9 @@
 import signal
 import socket
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -14,6 +14,9 @@ from flows.commands.metrics import serving_metrics
 from treasury.errors import ConfigurationError, InputError, TreasuryError
 from treasury.payments.desk import Desk
 from treasury.settings import read_key_file
+
+if TYPE_CHECKING:
+    from uvicorn import Server
 
 PORT = 4280
 """The port that `treasury listen` takes without `--port`, unless TREASURY_NOTIFY_URL is an address of this machine."""
@@ -39,13 +42,34 @@ def listen(*, port: int | None = None, host: str = "127.0.0.1", metrics: str | N
         A port for Prometheus (`/metrics`), or HOST:PORT; 0 takes a free one. Left out: no metrics.
 
     """
+    desk = configured_desk()
+    measured = serving_metrics(metrics, lambda: desk)
+    chosen = _own_port(desk.settings.notify_url) if port is None else port
+    with receiving(desk) as (server, counts), measured, listening_at(host, chosen) as door:
+        print(f"listening on http://{host}:{door.getsockname()[1]}; Ctrl-C ends it", flush=True)
+        # uvicorn shuts down in order, restores this handler and raises the signal again.
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with suppress(KeyboardInterrupt):
+            server.run(sockets=[door])
+    if desk.ledger.is_lost:
+        raise ConfigurationError("the ledger was lost, or another one is in its place: start `treasury listen` again")
+    print(", ".join(f"{counts().get(each, 0)} {each}" for each in ("kept", "repeated", "refused")))
+    return DONE
+
+
+@contextmanager
+def receiving(desk: Desk) -> Iterator[tuple["Server", Callable[[], Mapping[str, int]]]]:
+    """Make the server that receives an account's notifications, and what counts them; take up what is kept meanwhile.
+
+    Raises `InputError` where no platform key is connected.
+    """
     import uvicorn
 
     from treasury.ledger.notifications import keep_notifications
     from treasury.listening import Listener, Sender
     from treasury.provider.signing import load_public_key
 
-    desk = configured_desk()
     if desk.settings.platform_key_file is None:
         raise InputError("no platform key is connected: `treasury connect ... --platform-key FILE` names its file")
     key = load_public_key(read_key_file(desk.settings.platform_key_file, "platform key"))
@@ -59,39 +83,26 @@ def listen(*, port: int | None = None, host: str = "127.0.0.1", metrics: str | N
             server.should_exit = server.should_exit or desk.ledger.is_lost
 
     listener = Listener(sender, keep, waiting.set)
+    config = uvicorn.Config(
+        listener.build_app(),
+        access_log=False,
+        log_config=None,
+        log_level="error",
+        lifespan="on",
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=60,
+        timeout_graceful_shutdown=5,
+    )
+    server = uvicorn.Server(config)
     taker = threading.Thread(target=_take_up, args=(desk, waiting, ended), name="notifications")
-    measured = serving_metrics(metrics, lambda: desk)
-    with measured, _listening(host, _own_port(desk.settings.notify_url) if port is None else port) as door:
-        where = f"http://{host}:{door.getsockname()[1]}"
-        config = uvicorn.Config(
-            listener.build_app(),
-            access_log=False,
-            log_config=None,
-            log_level="error",
-            lifespan="on",
-            proxy_headers=False,
-            server_header=False,
-            timeout_keep_alive=60,
-            timeout_graceful_shutdown=5,
-        )
-        server = uvicorn.Server(config)
-        taker.start()
-        print(f"listening on {where}; Ctrl-C ends it", flush=True)
-        # uvicorn shuts down in order, restores this handler and raises the signal again.
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            with suppress(KeyboardInterrupt):
-                server.run(sockets=[door])
-        finally:
-            ended.set()
-            waiting.set()
-            taker.join()
-    if desk.ledger.is_lost:
-        raise ConfigurationError("the ledger was lost, or another one is in its place: start `treasury listen` again")
-    counts = listener.counts()
-    print(f"{counts.get('kept', 0)} kept, {counts.get('repeated', 0)} repeated, {counts.get('refused', 0)} refused")
-    return DONE
+    taker.start()
+    try:
+        yield server, listener.counts
+    finally:
+        ended.set()
+        waiting.set()
+        taker.join()
 
 
 def _own_port(notify_url: str | None) -> int:
@@ -100,8 +111,8 @@ def _own_port(notify_url: str | None) -> int:
     return url.port or 80 if url.scheme == "http" and url.host in ("127.0.0.1", "localhost") else PORT
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises `ConfigurationError` when the address cannot be used."""
+def listening_at(host: str, port: int) -> socket.socket:
+    """Open a listening socket. Raises `ConfigurationError` when the address cannot be used."""
     try:
         return socket.create_server((host, port), backlog=2048, reuse_port=False)
     except (OSError, OverflowError) as error:

@@ -1,12 +1,14 @@
-"""`treasury listen` in a process of its own, and what it kept."""
+"""`treasury listen`, in a process of its own or in the test's, and what it kept."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 from sqlalchemy import select
 
-from tests.commands.office import Office
+from flows.commands.listening import listening_at, receiving
+from tests.commands.office import PATIENCE, Office, eventually
 from treasury.ledger import schema
 
 
@@ -23,6 +25,20 @@ def listening(office: Office, port: int = 0) -> "Iterator[tuple[Any, str]]":
         line = process.stdout.readline()
         assert line.startswith("listening on "), line
         yield process, line.split()[2].rstrip(";")
+
+
+@contextmanager
+def listening_here(office: Office, port: int = 0) -> Iterator[tuple[str, Callable[[], Mapping[str, int]]]]:
+    """A listener in a thread of this process: its address, and what it counted. Its ledger is opened for it alone."""
+    with closing(office.desk()) as desk, listening_at("127.0.0.1", port) as door, receiving(desk) as (server, counts):
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, name="listener")
+        thread.start()
+        try:
+            eventually(lambda: server.started, PATIENCE)
+            yield f"http://127.0.0.1:{door.getsockname()[1]}", counts
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def kept(office: Office) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands.listener import kept, listening, trusting
+from tests.commands.listener import kept, listening_here, trusting
 from tests.commands.office import PATIENCE, Office, eventually, read_rows
 from treasury.provider.client import Client
 from treasury.provider.orders import Pay
@@ -36,7 +36,7 @@ def office(sandbox: RunningSandbox, open_office: Callable[..., Office]) -> Offic
 @pytest.fixture
 def told(office: Office, sandbox: RunningSandbox) -> Iterator[Callable[..., None]]:
     """Lets a customer deposit, and waits until the listener knows of it."""
-    with listening(office) as (_, url):
+    with listening_here(office) as (url, _):
 
         def deposit(amount: str, address: str | None = None) -> None:
             before = len(kept(office))
@@ -120,10 +120,9 @@ def test_an_invoice_that_ended_is_named_until_it_is_paid_or_accepted(
     assert standing(morning(office)) == ["unpaid_invoice"] * 2
 
 
-@pytest.mark.costly("a listener, and nights")
 def test_a_pay_in_of_another_program_is_named(office: Office, sandbox: RunningSandbox) -> None:
     fields = {"request_id": "shop-1", "payment_method": "on_line", "amount": "40", "currency": "USDT_TRC20"}
-    with listening(office) as (_, url), Client(office.account()) as client:
+    with listening_here(office) as (url, _), Client(office.account()) as client:
         client.send(Pay(**fields, product_name="Hosting", customer_ref_id="c", notify_url=url))
         sandbox.pay_invoice("shop-1")
         eventually(lambda: [row.taken for row in kept(office)] == ["receipt"], PATIENCE)

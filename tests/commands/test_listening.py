@@ -19,7 +19,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from tests.commands.listener import kept, listening, trusting
+from tests.commands.listener import kept, listening, listening_here, trusting
 from tests.commands.office import PATIENCE, Office, eventually
 from tests.ledgers import plain_engine
 from tests.proofs import tries
@@ -117,7 +117,7 @@ def test_a_deposit_that_a_notification_tells_is_an_entry_of_its_account(
     office: Office, sandbox: RunningSandbox
 ) -> None:
     """The other one, of which nobody told, is what no order explains."""
-    with listening(office) as (_, url):
+    with listening_here(office) as (url, _):
         sandbox.charge("USDT_TRC20", "20", notify_url=url)
         eventually(lambda: len(kept(office)) == 1, PATIENCE)
         names(office)  # opens the account, with that deposit inside
@@ -133,7 +133,7 @@ def test_a_deposit_that_a_notification_tells_is_an_entry_of_its_account(
 def test_a_deposit_is_expected_however_its_amount_is_written(office: Office, platform: Platform) -> None:
     """With an exponent, as Java prints a small one, too."""
     trusting(office, platform.public)
-    with listening(office) as (_, url):
+    with listening_here(office) as (url, _):
         for number, amount in enumerate(("0.000000002", "2.000000000E-9", "1E+2", "0E-18")):
             told = platform.signed(request_id=f"d-{number}", order_type="charge", order_amount=amount)
             assert platform.tell(url, told) == 200
@@ -148,7 +148,7 @@ def test_a_deposit_from_before_the_account_was_opened_is_told_of_later(office: O
     time.sleep(1)  # the service says seconds
     assert names(office) == ["opening"]
     assert kept(office) == []
-    with listening(office, port):
+    with listening_here(office, port):
         sandbox.advance(300)  # it is sent again
         eventually(lambda: len(kept(office)) == 1, PATIENCE)
     assert "balance_gap" not in names(office)
@@ -167,7 +167,7 @@ def test_of_what_never_left_nothing_is_adopted(
         office.run("cancel", "w-1", "--by", "Ann", "--why", "not wanted")
     withdraw(other, "w-1")
     sandbox.advance(3600)
-    with listening(office) as (_, url):
+    with listening_here(office) as (url, _):
         assert platform.tell(url, platform.signed(request_id="w-1", order_type="extract")) == 200
         eventually(lambda: [row.taken for row in kept(office)] == ["order"], PATIENCE)
     assert states(office) == {"w-1": ends}
@@ -180,7 +180,7 @@ def test_what_a_notification_says_of_a_check_is_not_believed(office: Office, pla
     made = office.run("call", "create_card_user_with_kyc_link", "--json", fields)
     assert made.code == 0, made.err
     [user] = users(office)
-    with listening(office) as (_, url):
+    with listening_here(office) as (url, _):
         for user_id in (int(user.user_id), 77):
             said = {"userId": user_id, "kycStatus": "3", "kycLevel": "2"}
             assert platform.tell(url, platform.signed(type="KYC_STATUS", data=said)) == 200
@@ -202,7 +202,7 @@ def users(office: Office) -> list[Any]:
 def test_what_belongs_to_no_order_of_ours_is_a_break(office: Office, platform: Platform) -> None:
     trusting(office, platform.public)
     named = {"order_no": "2026112600000001", "request_id": "theirs-1", "order_type": "extract"}
-    with listening(office) as (_, url):
+    with listening_here(office) as (url, _):
         for status in (22, 99):
             assert platform.tell(url, platform.signed(**named, status=status)) == 200
         eventually(lambda: [row.taken for row in kept(office)] == ["unknown"] * 2, PATIENCE)
@@ -213,12 +213,12 @@ def test_a_repeat_is_kept_once(office: Office, platform: Platform) -> None:
     """Also one that was signed anew, with another time and nonce."""
     trusting(office, platform.public)
     told = {"request_id": "d-1", "order_type": "charge"}
-    with listening(office) as (process, url):
+    with listening_here(office) as (url, counts):
         for number in range(3):
             for _ in range(2):
                 assert platform.tell(url, platform.signed(**told, timestamp=str(number), nonce=f"n{number}")) == 200
         assert "treasury_notifications_total" in platform.client.get(f"{url}/metrics").text
-        assert last_line(process) == "1 kept, 5 repeated, 0 refused"
+        assert counts() == {"kept": 1, "repeated": 5}
     assert [row.request_id for row in kept(office)] == ["d-1"]
 
 
@@ -245,12 +245,12 @@ def test_what_the_platform_did_not_sign_is_refused_and_ends_nothing(office: Offi
             mangled[chance.randrange(len(mangled))] = chance.randrange(256)
         if said_by(bytes(mangled)) != said_by(whole):
             bodies.append(bytes(mangled))
-    with listening(office) as (process, url):
+    with listening_here(office) as (url, counts):
         answers = [platform.client.post(url, content=body).status_code for body in bodies]
         assert set(answers) <= {400, 401, 403, 408, 413}
         assert platform.client.get(url).status_code == 405
         assert platform.tell(url, good) == 200
-        assert last_line(process) == f"1 kept, 0 repeated, {len(answers)} refused"
+        assert counts() == {"kept": 1, "repeated": 0, "refused": len(answers)}
     assert len(kept(office)) == 1
 
 
@@ -273,13 +273,13 @@ def test_notifications_that_are_repeated_reordered_and_forged_set_no_state(
         "phone": "6281234567",
         "email": "siti@example.com",
     }
-    with listening(office) as (process, url):
+    with listening_here(office) as (url, counts):
         office.run("call", "payout", "--json", json.dumps({**payout, "notify_url": url}), "--yes")
         for seconds in (1, 2, 60):
             sandbox.advance(seconds)
             eventually(lambda: not [each for each in told(sandbox) if is_due(each, sandbox)], PATIENCE)
         assert {each["state"] for each in told(sandbox) if each["is_forged"]} == {"given up"}
-        assert last_line(process) == "2 kept, 2 repeated, 2 refused"
+        assert counts() == {"kept": 2, "repeated": 2, "refused": 2}
     assert (states(office), names(office)) == ({"p-1": "settled"}, ["opening"])
 
 
@@ -380,7 +380,7 @@ ODD: list[dict[str, Any]] = [
 def test_odd_notifications_stop_no_night(office: Office, platform: Platform) -> None:
     """They are signed: each is kept, and what none of them names is no break."""
     trusting(office, platform.public)
-    with listening(office) as (_, url):
+    with listening_here(office) as (url, _):
         for fields in ODD:
             assert platform.tell(url, platform.signed(**fields)) == 200
         eventually(lambda: all(row.taken for row in kept(office)), PATIENCE)
@@ -392,7 +392,7 @@ def test_odd_notifications_stop_no_night(office: Office, platform: Platform) -> 
 def test_a_deposit_while_its_account_is_opened_is_counted_once(office: Office, sandbox: RunningSandbox) -> None:
     """It finished, and was told, after the opening's questions were recorded and before the balance was read."""
     desk = office.desk()
-    with listening(office) as (_, url):
+    with listening_here(office) as (url, _):
         try:
             sweep_id = start_or_resume_sweep(desk, Scope())
             sandbox.charge("USDT_TRC20", "20", notify_url=url)
