@@ -58,7 +58,6 @@ def standing(report: dict[str, Any]) -> list[str]:
     return sorted(each["class"] for each in some if each["class"] != "opening")
 
 
-@pytest.mark.costly("a listener, and several nights")
 def test_what_arrives_is_matched_proposed_or_named(
     office: Office, sandbox: RunningSandbox, told: Callable[..., None]
 ) -> None:
@@ -97,7 +96,6 @@ def test_what_arrives_is_matched_proposed_or_named(
     assert morning(office, "--offline")["money_in"] == report["money_in"]
 
 
-@pytest.mark.costly("a listener, and several nights")
 def test_an_invoice_that_ended_is_named_until_it_is_paid_or_accepted(
     office: Office, sandbox: RunningSandbox, told: Callable[..., None]
 ) -> None:
