@@ -86,7 +86,9 @@ def test_the_app_has_no_command_that_the_table_lacks() -> None:
     assert {name for name in build_app() if not name.startswith("-")} == set(COMMANDS)
 
 
-def test_reading_commands_do_not_import_prefect(office: Office, tmp_path: Path, sandbox: RunningSandbox) -> None:
+def test_reading_commands_import_no_prefect_and_flows_that_pay_no_pandas(
+    office: Office, tmp_path: Path, sandbox: RunningSandbox
+) -> None:
     sheet = data.path("beneficiaries.csv")
     key = tmp_path / "platform.pem"
     key.write_text(sandbox.platform_key)
@@ -110,6 +112,8 @@ def test_reading_commands_do_not_import_prefect(office: Office, tmp_path: Path, 
         "    assert run(arguments) == code, arguments\n"
         "    assert 'prefect' not in sys.modules, arguments\n"
         "    assert 'pandas' not in sys.modules, arguments\n"
+        "import flows.pay_beneficiaries, flows.pay_qr_codes, flows.withdraw_assets, flows.rebalance_treasury\n"
+        "assert 'pandas' not in sys.modules, 'a flow that pays'\n"
         "print('all')\n"
     )
     ended = office.process(code, runs="-c")

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from treasury.orders.states import OUTCOMES
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Machine = Mapping[str, Any]
 """The machine form (`reconciliation.json`): amounts exact text, times UTC text, missing values None."""
@@ -156,7 +157,7 @@ class ListedOrders:
         self.flying = Listed("sent_at", "created_at", newest_first=False)
         self.matched = Listed("created_at", newest_first=True)
 
-    def add(self, orders: pd.DataFrame) -> None:
+    def add(self, orders: "pd.DataFrame") -> None:
         """Add orders as people see them: both sides and `class`, times as text."""
         self.flying.add(orders[orders["class"].isin(IN_FLIGHT)])
         self.matched.add(orders[orders["class"] == "matched"])
@@ -168,33 +169,35 @@ class Listed:
     def __init__(self, *times: str, newest_first: bool) -> None:
         self._times = times
         self._newest_first = newest_first
-        self._kept = pd.DataFrame()
+        self._kept: pd.DataFrame | None = None
         self.count = 0
 
-    def add(self, orders: pd.DataFrame) -> None:
+    def add(self, orders: "pd.DataFrame") -> None:
         """Add orders; what cannot be among the first any more is dropped."""
+        import pandas as pd
+
         self.count += len(orders)
         at = orders[self._times[0]]
         for time in self._times[1:]:
             at = at.where(at.notna(), orders[time])
         orders = orders.assign(_at=at.fillna(_FIRST if self._newest_first else _LAST))
-        if len(self._kept) == MAX_ORDERS:  # a cheap cut before the sort
+        if self._kept is not None and len(self._kept) == MAX_ORDERS:  # a cheap cut before the sort
             last = self._kept["_at"].iloc[-1]
             orders = orders[orders["_at"] >= last if self._newest_first else orders["_at"] <= last]
         if not orders.empty:
-            both = pd.concat([self._kept, orders]) if len(self._kept) else orders
+            both = orders if self._kept is None else pd.concat([self._kept, orders])
             both = both.sort_values(["_at", "request_id"], ascending=[not self._newest_first, True], ignore_index=True)
             self._kept = both.head(MAX_ORDERS)
 
     def first(self, most: int, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """Return the first orders, at most so many, with these columns or all."""
-        shown = self._kept.head(most)
-        if shown.empty:
+        if self._kept is None:
             return []
+        shown = self._kept.head(most)
         return records(shown.drop(columns="_at") if columns is None else shown[list(columns)])
 
 
-def records(orders: pd.DataFrame) -> list[dict[str, Any]]:
+def records(orders: "pd.DataFrame") -> list[dict[str, Any]]:
     """The rows of a frame as values: text, or None where there is none, whichever way the frame says so."""
     found: list[dict[str, Any]] = orders.astype(object).where(orders.notna(), None).to_dict("records")  # type: ignore[assignment]
     return found
