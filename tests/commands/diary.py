@@ -26,6 +26,7 @@ from tests.commands.november import (
 from tests.commands.office import Ended, Office
 from tests.moved_clock import MovedClock
 from treasury.sandbox import RunningSandbox
+from treasury.texts import count_of
 
 D = Decimal
 NOVEMBER = 1_793_462_400.0
@@ -136,7 +137,7 @@ class Month:
         """A dry run: its sums are those of the sheet."""
         ended = self.run("pay", self.sheet(run_key, rows), "--run-key", run_key, "--dry-run")
         name, debits, receipts = f"day {self.today}, look at {run_key}", at_most(rows), arriving(rows)
-        assert ended.last == f"{len(rows)} payments planned, nothing was sent", name
+        assert ended.last == f"{count_of(len(rows), 'payment')} planned, nothing was sent", name
         folder = self.office.home / "runs" / run_key
         for title, sums in (("Debits at most", debits), ("Beneficiaries receive", receipts)):
             assert people_read.printed_sums(ended.out, title) == people_read.plan_sums(folder, title) == sums, name
@@ -155,7 +156,7 @@ class Month:
         countries = {row.country for row in rows}
         for country in countries:
             of_country = [row for row in rows if row.country == country]
-            [(count, sums)] = re.findall(rf"By country: +[\w ]+\({country}\): (\d+) payment\(s\), (.*)", ended.out)
+            [(count, sums)] = re.findall(rf"By country: +[\w ]+\({country}\): (\d+) payments?, (.*)", ended.out)
             said = {each.split()[1]: D(each.split()[0]) for each in sums.split(", ")}
             assert (int(count), said) == (len(of_country), certain(of_country) | arriving(of_country)), name
 

@@ -101,7 +101,7 @@ def test_4_what_failed_is_corrected_and_paid_once(month: Office, sandbox: Runnin
 def test_5_the_ledger_says_what_each_payee_got(month: Office) -> None:
     listed = month.run("payees")
     assert (listed.code, listed.last) == (0, "5 payees")
-    assert "ID 1000120 ***0001  1 payments" in listed.out
+    assert "ID 1000120 ***0001  1 payment " in listed.out
     shown = month.run("payee", "a")
     assert shown.code == 0
     assert "payee ***0001" in shown.out
