@@ -182,7 +182,9 @@ def test_a_ledger_that_was_lost_makes_no_invoice_twice(
     for _ in range(2):
         done = collect(other, text + "c,on_line,70,USDT_TRC20,Consulting,cy,,\n")
         assert done.last == "1 paid, 1 unknown, 1 waiting", done.out + done.err
-    assert "link" in other.results("invoices")["b"]["reason"]
+    unpaid = other.results("invoices")["b"]
+    assert "link" in unpaid["reason"]
+    assert "portal" in unpaid["next_action"], "asking again tells no link, however often"
     assert sorted(order["effects"] for order in sandbox.orders()) == [0, 0, 1]
     assert other.run("reconcile").last.startswith("warnings"), "it is expected from then on"
 
