@@ -108,8 +108,8 @@ def approvals() -> int:
         payments = count_of(shown["payments"], "payment") if "payments" in shown else "a policy"
         said = f"approved by {', '.join(judged.counted)}" if judged.counted else "approved by nobody yet"
         parts = [plan.run_key, f"made by {plan.maker.name}", payments, *totals, f"since {as_time(plan.proposed_at)}"]
-        if approving.is_stale(desk, plan):
-            said = "made under another policy than the one in force: start the run again"
+        if (stale := approving.why_stale(desk, plan)) is not None:
+            said = f"{stale}: start the run again"
         print("  ".join([*parts, f"needs {count_of(plan.needed, 'approval')}", said]))
     print(f"waiting: {count_of(len(plans), 'plan')} (treasury show KEY shows one)")
     return DONE
@@ -127,7 +127,9 @@ def show_waiting(desk: Desk, plan: WaitingPlan) -> None:
     for file in write_waiting(desk, plan, desk.settings.run_folder(plan.run_key)):
         print(f"  {file}")
     lacks = max(0, plan.needed - len(judged.counted))
-    print(f"waiting for {count_of(lacks, 'more approval')}" if lacks else "it has the approvals it needs")
+    said = f"waiting for {count_of(lacks, 'more approval')}" if lacks else "it has the approvals it needs"
+    stale = approving.why_stale(desk, plan)
+    print(said if stale is None else f"it was {stale}: start the run again")
 
 
 def write_waiting(desk: Desk, plan: WaitingPlan, folder: Path) -> list[Path]:

@@ -1,6 +1,7 @@
 """`treasury status` and `treasury balance`: what ran, what is open, what a person has to do."""
 
 import json
+import shutil
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -116,7 +117,26 @@ def test_a_plan_that_lacks_no_approval_is_to_be_started_and_not_to_be_approved(o
     assert need == f"run waits since {waiting['since']} and has the approvals that it needs: {started}"
     assert office.run("policy", "adopt", "two.toml", "--by", "Ana").code == 0
     [need] = [need for need in standing(office)["needs"] if need.startswith("run waits")]
-    assert need == f"run waits since {waiting['since']} and was planned under another policy: {started}"
+    assert (
+        need == f"run waits since {waiting['since']} and was made under another policy than the one in force: {started}"
+    )
+
+
+def test_a_plan_of_before_a_restore_is_to_be_started_again_and_not_to_be_approved(office: Office) -> None:
+    """Each command that named it told to approve it, which was refused."""
+    office.file("one.toml", 'time_zone = "UTC"\n[payouts.one_approval_above]\nUSDT_TRC20 = "5"\n')
+    assert office.run("policy", "adopt", "one.toml", "--by", "Ana").code == 0
+    assert office.run("pay", office.sheet(("a", "10", "12345670001")), "--run-key", "run", "--yes").code == 3
+    ledger = office.home / "ledger.db"
+    shutil.copy(ledger.rename(office.home / "aside.db"), ledger)
+    refused = office.run("approve", "run", "--by", "Ben")
+    assert (refused.code, "was made before this ledger was restored: start the run again" in refused.err) == (2, True)
+    [need] = [need for need in standing(office)["needs"] if need.startswith("run waits")]
+    assert "and was made before this ledger was restored: start it again" in need
+    assert "made before this ledger was restored: start the run again" in office.run("approvals").out
+    assert office.run("show", "run").last == "it was made before this ledger was restored: start the run again"
+    assert office.run("pay", office.sheet(("a", "10", "12345670001")), "--run-key", "run", "--yes").code == 3
+    assert standing(office)["waiting_approvals"][0]["lacks"] == 1
 
 
 def test_a_plan_that_was_paid_under_a_later_policy_without_approvals_waits_no_more(office: Office) -> None:

@@ -63,7 +63,7 @@ WIDTHS = {"row_ref": 18, "request_id": 32, "order_no": 30, "link": 48, "address"
 
 NO_LINK = "the service has it, and its link was never answered"
 WITHOUT_LINK = (
-    "take its link or address from the service's portal, or ask for another invoice under another run key (the customer "
+    "take its link or address from the service's portal, or make another invoice under another run key (the customer "
     "pays one of them); this one is followed, and its payment is found by the same command and every night"
 )
 """What to do about an invoice that the service has and whose link nobody here knows: asking again tells no link."""

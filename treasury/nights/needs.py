@@ -59,7 +59,7 @@ def _decisions(found: Mapping[str, Any], approver: str) -> Iterator[RequiredActi
             how = approval_command(key, each["code"])
             yield RequiredAction(f"{key} waits for approvals since {since}", approver, since, how)
         else:
-            why = "was planned under another policy" if each["lacks"] is None else "has the approvals that it needs"
+            why = "has the approvals that it needs" if each["stale"] is None else f"was {each['stale']}"
             yield RequiredAction(f"{key} waits since {since} and {why}", OPERATOR, since, START_AGAIN)
     for kind, number in found["held"].items():
         how = "treasury runs names the runs, treasury show KEY their rows, treasury show REFERENCE what to do"

@@ -25,7 +25,7 @@ from treasury.money import canonical, exact
 from treasury.nights.needs import needs_of
 from treasury.nights.sweep import read_balances, watched_currencies
 from treasury.orders.states import Hold, State
-from treasury.payments.approving import is_stale, lacking
+from treasury.payments.approving import lacking, why_stale
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.policy.people import Right
@@ -101,14 +101,14 @@ def balances_of(desk: Desk) -> list[dict[str, str | None]]:
 
 
 def _waiting(desk: Desk) -> list[dict[str, Any]]:
-    """The plans that wait. `lacks`: how many approvals; None where no approval counts, for another policy is in force
-    by now."""
+    """The plans that wait. `lacks`: how many approvals; None where none counts any more, for which `stale` says why."""
     return [
         {
             "run_key": plan.run_key,
             "code": plan.code,
             "since": as_time(plan.proposed_at),
-            "lacks": None if is_stale(desk, plan) else lacking(desk, plan),
+            "lacks": lacking(desk, plan) if (stale := why_stale(desk, plan)) is None else None,
+            "stale": stale,
         }
         for plan in waiting_plans(desk.ledger)
     ]

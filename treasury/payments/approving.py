@@ -12,6 +12,7 @@ from treasury.errors import InputError
 from treasury.ledger import approvals
 from treasury.ledger.approvals import Approved
 from treasury.ledger.approved_plans import approved_by, approvers_by_time
+from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.makers import note_maker
 from treasury.ledger.policies import POLICY_KEY, change_rules, is_rehearsal, policy_in_force
 from treasury.ledger.proposals import WaitingPlan, newest_plan
@@ -145,11 +146,8 @@ def approve(
     """
     desk.check_standing()  # what an older ledger says of its plans is not to be believed
     plan = newest(desk, run_key)
-    if is_stale(desk, plan):
-        raise InputError(
-            f"the plan of run {run_key} was made under another policy than the one in force: start the run again, so "
-            "that it is proposed anew"
-        )
+    if (why := why_stale(desk, plan)) is not None:
+        raise InputError(f"the plan of run {run_key} was {why}: start the run again, so that it is proposed anew")
     rules = rules_of(desk, plan)
     if key is not None:
         if plan_named is not None and not plan.is_named(plan_named):
@@ -158,10 +156,13 @@ def approve(
     return approvals.approve_plan(desk.ledger, run_key, rules, os_user(), name=name, token=token, plan_named=plan_named)
 
 
-def is_stale(desk: Desk, plan: WaitingPlan) -> bool:
-    """Tell whether a plan was made under another policy than the one in force: its run has to be started again."""
+def why_stale(desk: Desk, plan: WaitingPlan) -> str | None:
+    """Why no approval of a plan counts any more, so that its run has to be started again; None while one does."""
     in_force = policy_in_force(desk.ledger)
-    return plan.policy != (None if in_force is None else in_force.version)
+    if plan.policy != (None if in_force is None else in_force.version):
+        return "made under another policy than the one in force"
+    is_of_before = plan.ledger != desk.ledger.look(identity_of_ledger)
+    return "made before this ledger was restored" if is_of_before else None
 
 
 def lacking(desk: Desk, plan: WaitingPlan) -> int:
