@@ -127,7 +127,10 @@ def test_approvals_of_what_is_recorded_end_when_the_ledger_is_found_to_be_older(
     release_orders(desk, "run", None, KEYS["ben"], why="the portal does not show it")
     with pytest.raises(ApprovalNeeded, match="before this ledger was restored"):
         start(desk, file)
-    assert waits(desk, file).number == 2
+    with pytest.raises(ApprovalNeeded, match="what does not count: the plan was made before this ledger was restored"):
+        propose(desk, file)
+    assert (plan := waiting_plan(desk.ledger, "run")) is not None
+    assert plan.number == 2
     approve(desk, "cleo")
     assert start(desk, file) == {"a": "settled"}
 

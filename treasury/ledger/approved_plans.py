@@ -36,6 +36,11 @@ ENDED = "its approvals ended before anything was sent"
 """Why a plan that was carried out is proposed again."""
 
 
+def why_lapsed(ledger: Ledger, plan: WaitingPlan) -> str:
+    """Why the approvals that a plan was carried out with count no more, in words."""
+    return ENDED if plan.ledger == ledger.look(identity_of_ledger) else BEFORE_RESTORE
+
+
 def check_approved(
     connection: Connection,
     ledger: Ledger,
@@ -173,9 +178,9 @@ def propose_again(ledger: Ledger, plan: WaitingPlan, shown: Mapping[str, Any]) -
         kept = ("run_key", "plan_sha256", "maker", "os_user", "is_listed", "needed", "policy", "token")
         return add_proposal(connection, ledger, {name: row._mapping[name] for name in kept}, shown)
 
-    again = ledger.write(work)
+    again, why = ledger.write(work), why_lapsed(ledger, plan)
     is_listed = bool(ledger.look(lambda connection: people_at(connection, ledger)))
-    raise ApprovalNeeded(again.run_key, again.needed, (), (ENDED,), again.code, is_listed=is_listed)
+    raise ApprovalNeeded(again.run_key, again.needed, (), (why,), again.code, is_listed=is_listed)
 
 
 def approved_by(ledger: Ledger, run_key: str) -> list[RecordedDecision]:

@@ -8,12 +8,13 @@ from typing import Any
 from treasury.approving.tokens import read_token
 from treasury.errors import InputError, InvalidSheet, LimitExceeded, PolicyChanged
 from treasury.ledger.approvals import check_no_rejection
-from treasury.ledger.approved_plans import ENDED, lapsed_plan, propose_again
+from treasury.ledger.approved_plans import lapsed_plan, propose_again, why_lapsed
 from treasury.ledger.day import check_day
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import check_bound
 from treasury.ledger.obligations import ADDS
 from treasury.ledger.payout_plans import is_made_now, kept_plan
+from treasury.ledger.proposals import WaitingPlan
 from treasury.orders.rows import PayoutRow
 from treasury.pay.funding_plans import (
     agreed_of,
@@ -123,15 +124,15 @@ def shown_and_signed(desk: Desk, plan: PayoutPlan, proposal: str, *, add: bool) 
     return named_by(desk, (added_plan(desk, plan) if add else None) or plan, proposal)
 
 
-def _shown_again(desk: Desk, plan: PayoutPlan, sha256: str) -> dict[str, Any]:
-    """Return what approvers see of a recorded plan whose approvals ended, from the sheet of the start that found it so.
+def _shown_again(desk: Desk, plan: PayoutPlan, lapsed: WaitingPlan) -> dict[str, Any]:
+    """Return what approvers see of a recorded plan whose approvals count no more, from the sheet of this start.
 
     Its payments are recorded, and count as such: it adds none.
     """
-    why = [ENDED]
-    if sha256 != plan.sha256:
+    why = [why_lapsed(desk.ledger, lapsed)]
+    if lapsed.sha256 != plan.sha256:
         why.append("the payments shown are those of the sheet that was given now: the plan is of the recorded ones")
-    return {**look(desk, plan), "plan_sha256": sha256, "why": why, ADDS: False}
+    return {**look(desk, plan), "plan_sha256": lapsed.sha256, "why": why, ADDS: False}
 
 
 def governed_plan(desk: Desk, made: MadePlan) -> Governing:
@@ -162,7 +163,7 @@ def propose_payouts(desk: Desk, made: MadePlan, signed: str | None = None) -> li
         rules = governed.rules(desk, plan.table, {}, {})
         lapsed = lapsed_plan(desk.ledger, plan.run_key, governed.version, rules.approving)
         if lapsed is not None:
-            propose_again(desk.ledger, lapsed, _shown_again(desk, plan, lapsed.sha256))
+            propose_again(desk.ledger, lapsed, _shown_again(desk, plan, lapsed))
         return list(marks_of(desk, plan.run_key).approved_by)
     if added is None and desk.ledger.run(plan.run_key) is not None:
         check_bound(desk.ledger, plan.run_key, plan.intents)  # another plan of it could never be paid
