@@ -73,26 +73,24 @@ class LedgerKey:
 
         `place`: the table, and what never changes of its row.
         """
-        nonce = os.urandom(_NONCE)
-        content = json.dumps(payload, ensure_ascii=False).encode()
-        return _AES_GCM + nonce + self._cipher.encrypt(nonce, content, _bound(place))
+        nonce, content = os.urandom(_NONCE), json.dumps(payload, ensure_ascii=False).encode()
+        return _AES_GCM + nonce + self._cipher.encrypt(nonce, content, canonical_json(place).encode())
 
     def decrypt(self, stored: bytes, *place: str) -> dict[str, Any]:
         """Return a payload that was encrypted for this place. Raises `WrongLedgerKey`."""
+        nonce, content = stored[1 : 1 + _NONCE], stored[1 + _NONCE :]
         try:
-            payload: dict[str, Any] = json.loads(self._decrypted(stored, place))
+            if stored.startswith(_AES_GCM):
+                content = self._cipher.decrypt(nonce, content, canonical_json(place).encode())
+            else:
+                content = self._fernet.decrypt(stored)
+            payload: dict[str, Any] = json.loads(content)
         except (InvalidTag, InvalidToken, ValueError):
             raise WrongLedgerKey(
                 "a payload of the ledger cannot be read: it was written with another key, or moved or changed by "
                 "hand; nothing was sent"
             ) from None
         return payload
-
-    def _decrypted(self, stored: bytes, place: Sequence[str]) -> bytes:
-        if not stored.startswith(_AES_GCM):
-            return self._fernet.decrypt(stored)
-        nonce, content = stored[1 : 1 + _NONCE], stored[1 + _NONCE :]
-        return self._cipher.decrypt(nonce, content, _bound(place))
 
     def _short_hash(self, word: str) -> str:
         return self.keyed_hash(word)[:12]
@@ -116,7 +114,3 @@ class LedgerKey:
 def place_of_payload(run_key: str, row_ref: str, operation: str) -> tuple[str, ...]:
     """Return the place of an order's payload: what never changes of the order, whatever is asked and answered."""
     return ("orders", run_key, row_ref, operation)
-
-
-def _bound(place: Sequence[str]) -> bytes:
-    return canonical_json(list(place)).encode()
