@@ -24,7 +24,7 @@ MIN_INSIDE = 4
 _GROUP = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|\d+")
 _WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
 _LONG_RUN = re.compile(r"\d{6,}")
-_MASKED = "***"
+MASKED = "***"
 
 _EMAIL = re.compile(r"[\w.+%'-]{1,64}@[\w.-]{1,190}\w")
 _IBAN = re.compile(
@@ -147,7 +147,7 @@ def _known_spans(text: str, is_personal: IsPersonal) -> Iterator[tuple[int, int]
     groups = [
         (found.start(), found.end(), normalise(found[0]))
         for found in _GROUP.finditer(text)
-        if text[max(0, found.start() - len(_MASKED)) : found.start()] != _MASKED
+        if text[max(0, found.start() - len(MASKED)) : found.start()] != MASKED
     ]
     place = 0
     while place < len(groups):

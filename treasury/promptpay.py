@@ -75,6 +75,14 @@ def payee_of_code(text: str) -> str:
     return f"{THB}|{code.account}|{code.reference}"
 
 
+def account_of_code(text: str) -> str:
+    """The account that a code pays; of a code that cannot be read, the text. Personal."""
+    try:
+        return _read_fields(text).account
+    except InputError:
+        return text
+
+
 def name_of_code(text: str) -> str | None:
     """The name of whom a code pays; None of a code that does not say it, or cannot be read. Personal."""
     try:

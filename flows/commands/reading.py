@@ -17,8 +17,10 @@ from treasury.ledger.proposals import WaitingPlan
 from treasury.ledger.replacements import replacing
 from treasury.ledger.snapshots import expected_receipts
 from treasury.money import format_amount
+from treasury.orders.decisions import settled_amount
 from treasury.orders.quoting import PAYMENTS
 from treasury.orders.records import Order
+from treasury.orders.states import State
 from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
 from treasury.reports.results import in_words, result_row, summarize_run
@@ -86,9 +88,15 @@ def payee(reference: str, /) -> int:
 
 
 def _show_order_line(order: Order, *more: str) -> None:
-    amount = "" if order.amount is None else f"{order.amount:f} {order.currency}"
-    parts = (_time(order.created_at), order.run_key, order.row_ref, order.request_id, order.state.outcome, amount)
-    print("  " + "  ".join(part for part in (*parts, *more) if part))
+    parts = (_time(order.created_at), order.run_key, order.row_ref, order.request_id, order.state.outcome)
+    print("  " + "  ".join(part for part in (*parts, _amount(order), *more) if part))
+
+
+def _amount(order: Order) -> str:
+    """What it debits, or where nobody knows that yet, what arrives; blank where neither is known."""
+    debit = settled_amount(order) if order.state is State.SETTLED else order.amount
+    amount, currency = (debit, order.currency) if debit is not None else (order.receive_amount, order.receive_currency)
+    return "" if amount is None else f"{amount:f} {currency}"
 
 
 def _waits(plan: WaitingPlan) -> str:
@@ -149,9 +157,8 @@ def _show_receipts(desk: Desk, reference: str) -> int:
 
 def _show_order(desk: Desk, order: Order, *, journal: bool) -> None:
     if not journal:
-        amount = "" if order.amount is None else f"  {order.amount:f} {order.currency}"
-        reason = f"  {order.reason}" if order.reason else ""
-        print(f"{order.row_ref}  {order.request_id}  {order.state.outcome}{amount}{reason}")
+        parts = (order.row_ref, order.request_id, order.state.outcome, _amount(order), order.reason)
+        print("  ".join(part for part in parts if part))
         return
     by = replacing(desk.ledger, order.run_key).get(order.request_id)
     row = result_row(order, by, is_listed=bool(governing(desk).people))

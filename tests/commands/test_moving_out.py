@@ -193,6 +193,21 @@ def test_codes_are_paid_once_within_what_was_shown(office: Office, sandbox: Runn
     assert (twice.code, twice.last, effects(sandbox)) == (4, "0 settled, 1 held", 2), twice.out + twice.err
 
 
+def test_payees_of_withdrawals_and_codes_are_known_by_their_account_and_what_they_got(office: Office) -> None:
+    """A code's last characters are its checksum, and only the service says what it debits."""
+    withdraw(office, "out", withdrawals(office, ("w", "USDT_TRC20", TRON, "25.50")), "--yes")
+    scan(office, "codes", codes(office, ("q", build_promptpay("0812345678"), "32")), "--yes")
+    [code, address] = office.run("payees").out.splitlines()[:2]
+    debited = office.results("codes")["q"]["final_amount"]
+    assert (code.split()[0], f"  {debited} USDT  " in code) == ("***5678", True), code
+    assert (address.split()[0], "  25.50 USDT_TRC20  " in address) == ("***HsMa", True), address
+    payee = office.run("payee", "q").out
+    assert ("payee ***5678" in payee, f"settled  {debited} USDT" in payee) == (True, True), payee
+    office.run("scan-pay", data.path("qr_codes.csv"), "--run-key", "more", "--follow", "0", "--yes")
+    shown = office.run("show", "more").out
+    assert "320 THB" in shown or " USDT\n" in shown, shown
+
+
 def test_the_results_of_codes_have_what_the_service_debited(office: Office, sandbox: RunningSandbox) -> None:
     """Only the service says what a code debits: its row, its run's sums and the books are one figure."""
     opening = available(sandbox, "USDT")

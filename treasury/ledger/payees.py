@@ -15,6 +15,7 @@ from treasury.ledger.duplicates import DAY_MS, may_be_paid, may_be_repeated
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.money import exact
+from treasury.orders.decisions import settled_amount
 from treasury.orders.records import Intent, Order
 from treasury.orders.rows import BENEFICIARY_OBJECTS
 from treasury.orders.states import State
@@ -94,8 +95,9 @@ class Payee:
 def payees(ledger: Ledger) -> list[Payee]:
     """Everybody whom payouts of this ledger name, the last paid first."""
     table, found = schema.orders.c, dict[str, Payee]()
-    columns = (table.payee, table.payee_name, table.masked, table.request_id, table.state, table.currency)
-    query = select(*columns, table.amount, table.created_at).where(table.payee.is_not(None)).order_by(table.id)
+    columns = (table.payee, table.payee_name, table.masked, table.request_id, table.state, table.created_at)
+    amounts = (table.operation, table.status, table.currency, table.amount, table.ceiling)
+    query = select(*columns, *amounts).where(table.payee.is_not(None)).order_by(table.id)
     with ledger.snapshot() as stream:
         for row in stream(query):
             payee = found.setdefault(row.payee, Payee("", ""))
@@ -106,8 +108,9 @@ def payees(ledger: Ledger) -> list[Payee]:
                 payee.payments += 1
                 payee.first_ms = row.created_at if payee.first_ms is None else payee.first_ms
                 payee.last_ms = row.created_at
-            if row.state == State.SETTLED.value and row.amount is not None:
-                payee.sums[row.currency] += Decimal(row.amount)
+            amount = settled_amount(row) if row.state == State.SETTLED.value else None
+            if amount is not None:
+                payee.sums[row.currency] += Decimal(amount)
     return sorted(found.values(), key=lambda each: -(each.last_ms or 0))
 
 

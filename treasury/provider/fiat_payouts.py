@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from treasury.money import parse_amount
 from treasury.provider.fields import (
     PERSONAL,
+    AccountText,
     Amount,
     AssetCode,
     Country,
@@ -60,7 +61,7 @@ class FiatPayoutQuoteRecord(Reply):
 class Beneficiary(WireModel):
     """The common fields of both kinds of beneficiary."""
 
-    account_no: PersonalText = Field(description="Account number.")
+    account_no: AccountText = Field(description="Account number.")
     bank_name: str = Field(description="Name of the bank.")
     address: PersonalText = Field(description="Address of the beneficiary.")
 

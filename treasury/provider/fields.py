@@ -6,17 +6,27 @@ import functools
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints
 
+from treasury.masking import MASKED, last_of, mask
 from treasury.money import format_amount, parse_amount
 
 
+@dataclass(frozen=True)
 class Personal:
     """Marks a field whose value is personal: it is masked in errors, reports and what the ledger keeps."""
+
+    account: Callable[[str], str] | None = None
+    """Of a field that says whom a payment pays, the account in it: its last characters are shown, as in results."""
+
+    def masked(self, value: object) -> str:
+        """The value as people may see it."""
+        return mask(value) if self.account is None else f"{MASKED}{last_of(self.account(str(value)))}"
 
 
 PERSONAL = Personal()
@@ -186,6 +196,9 @@ Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+-[A-Za-z0-9_]+
 """A trading pair, base and quote joined by a hyphen."""
 
 PersonalText = Annotated[str, PERSONAL]
+
+AccountText = Annotated[str, Personal(account=str)]
+"""The account or address that is paid."""
 
 
 def json_text(model: Callable[[Mapping[str, Any]], Any]) -> BeforeValidator:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, field_
 from treasury.errors import InvalidFields, Problem
 from treasury.masking import mask
 from treasury.model_errors import rule_of
-from treasury.provider.fields import WORDS, Personal, is_blank, without_blanks
+from treasury.provider.fields import PERSONAL, WORDS, Personal, is_blank, without_blanks
 from treasury.provider.signable import unsignable
 from treasury.provider.status import OrderStatus
 from treasury.texts import cut_text, is_whole
@@ -335,12 +335,13 @@ def _attribute(model: type[BaseModel], wire: str) -> str:
 
 
 @functools.cache
-def members(model: type[BaseModel]) -> dict[str, tuple[bool, type[BaseModel] | None]]:
-    """Wire name of each field -> (is it personal, the model of the object it holds)."""
+def members(model: type[BaseModel]) -> dict[str, tuple[Personal | None, type[BaseModel] | None]]:
+    """Wire name of each field -> (its mark if it is personal, the model of the object it holds)."""
     found = {}
     for name, item in model.model_fields.items():
         nested = next((kind for kind in _types(item.annotation) if issubclass(kind, BaseModel)), None)
-        personal = any(isinstance(mark, Personal) for mark in (*item.metadata, *marks_of(item.annotation)))
+        marks = (*item.metadata, *marks_of(item.annotation))
+        personal = next((mark for mark in marks if isinstance(mark, Personal)), None)
         found[wire_name(model, name)] = (personal, nested)
     return found
 
@@ -363,9 +364,11 @@ def mask_fields(model: type[BaseModel], body: Mapping[str, Any]) -> dict[str, An
     shown: dict[str, Any] = {}
     known = members(model)
     for key, value in body.items():
-        personal, nested = known.get(key, (True, None))
-        if isinstance(value, str):
-            shown[key] = mask(value) if personal or nested is not None else value
+        personal, nested = known.get(key, (PERSONAL, None))
+        if personal is not None and isinstance(value, str):
+            shown[key] = personal.masked(value)
+        elif isinstance(value, str):
+            shown[key] = value if nested is None else mask(value)
         elif nested is not None:
             shown[key] = mask_fields(nested, value) if isinstance(value, Mapping) else mask(value)
         elif isinstance(value, Mapping):
@@ -379,8 +382,8 @@ def personal_values(model: type[BaseModel], body: Mapping[str, Any]) -> Iterator
     """Every personal value of a body, as text: those that `mask_fields` hides, but for pictures."""
     known = members(model)
     for key, value in body.items():
-        personal, nested = known.get(key, (True, None))
-        yield from _values(value, personal=personal, nested=nested)
+        personal, nested = known.get(key, (PERSONAL, None))
+        yield from _values(value, personal=personal is not None, nested=nested)
 
 
 def _values(value: object, *, personal: bool, nested: type[BaseModel] | None) -> Iterator[str]:
@@ -432,10 +435,10 @@ def _shown(model: type[BaseModel], location: list[str], detail: Mapping[str, Any
     if detail["type"] == "missing" or isinstance(value, Mapping | list | BaseModel):
         return None
     current: type[BaseModel] | None = model
-    personal = True
+    personal: Personal | None = PERSONAL
     for part in location:
         if current is None:
             break
-        personal, current = members(current).get(wire_name(current, part), (True, None))
+        personal, current = members(current).get(wire_name(current, part), (PERSONAL, None))
     text = mask(value) if personal else str(value)
     return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints
 
 from treasury.canonical import canonical_json
 from treasury.provider.bounded_json import read_json_text
-from treasury.provider.fields import Amount, AssetCode, PersonalText, json_text, one_of
+from treasury.provider.fields import AccountText, Amount, AssetCode, PersonalText, json_text, one_of
 from treasury.provider.operation import Conditional, Effect, Operation, Reply, SeenOrder, WireModel
 from treasury.provider.reply_fields import (
     ReplyAddress,
@@ -178,7 +178,7 @@ class Withdraw(Operation[WithdrawRecord]):
 
     request_id: str = Field(description="Partner's id of the withdrawal.")
     currency: AssetCode = Field(description="Crypto asset to withdraw.")
-    address: PersonalText = Field(description="Destination address.")
+    address: AccountText = Field(description="Destination address.")
     tag: str | None = Field(None, description="Destination tag (Ripple) or memo (EOS, XLM).")
     amount: Amount = Field(description="Requested amount, in `currency`.")
     notify_url: str | None = Field(None, description="Web-hook address.")
@@ -340,7 +340,7 @@ class Payout(Operation[PayoutRecord]):
     account_type: Annotated[str, one_of("PHONE", "EMAIL", "CPF", "CNPJ")] | None = Field(
         None, description="Required when payout_method is `wallet_transfer`: PHONE, EMAIL, CPF or CNPJ."
     )
-    account_no: PersonalText = Field(description="Beneficiary account number.")
+    account_no: AccountText = Field(description="Beneficiary account number.")
     account_name: Annotated[PersonalText, StringConstraints(min_length=5, max_length=100)] = Field(
         description="Beneficiary name, 5 to 100 characters."
     )

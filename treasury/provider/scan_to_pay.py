@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from treasury.promptpay import name_of_code, payee_of_code
-from treasury.provider.fields import Amount, PersonalText
+from treasury.promptpay import account_of_code, name_of_code, payee_of_code
+from treasury.provider.fields import Amount, Personal
 from treasury.provider.operation import Effect, Operation, Reply, SeenOrder
 from treasury.provider.orders import QueryTransaction
 from treasury.provider.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyRate, ReplyText
@@ -42,7 +42,7 @@ class SubmitScanToPay(Operation[SubmittedOrder]):
     user_xid: Annotated[str, StringConstraints(max_length=20)] = Field(
         description="Partner's id of the fund owner, at most 20 characters."
     )
-    qrcode: PersonalText = Field(description="Content of the QR code.")
+    qrcode: Annotated[str, Personal(account_of_code)] = Field(description="Content of the QR code.")
     amount: Amount = Field(
         description="Payout amount in the QR code's currency; equals the code's amount if it has one."
     )
@@ -83,5 +83,5 @@ class ScanToPayInfo(Operation[QrCodeDetails]):
     effect = Effect.READS
     source = "document, endpoint 14"
 
-    qrcode: PersonalText = Field(description="Content of the QR code.")
+    qrcode: Annotated[str, Personal(account_of_code)] = Field(description="Content of the QR code.")
     amount: Amount | None = Field(None, description="Amount, when the code has none; equals the code's if it has one.")
