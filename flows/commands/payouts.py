@@ -29,6 +29,7 @@ from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
 from treasury.files import copy_file, write_json
 from treasury.ledger import progress
 from treasury.ledger.approvals import standing_of, waiting_plan
+from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.duplicates import earlier_payments
 from treasury.pay.agreeing import check_today, propose_payouts
 from treasury.pay.payout_plans import PayRequest, make_plan, read_plan
@@ -365,4 +366,6 @@ def _approvals_of(desk: Desk | None, plan: PayoutPlan) -> str:
             judged, _ = standing_of(desk.ledger, waiting, rules_of(desk, waiting))
             if len(judged.counted) >= waiting.needed:
                 return f"approved by {', '.join(judged.counted)}"
+        elif carried_out_with := approved_by(desk.ledger, plan.run_key, plan.sha256):
+            return f"approved by {', '.join(each.name for each in carried_out_with)}"
     return f"needs {count_of(plan.approvals, 'approval')} besides yours"

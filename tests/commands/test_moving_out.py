@@ -208,6 +208,19 @@ def test_payees_of_withdrawals_and_codes_are_known_by_their_account_and_what_the
     assert "320 THB" in shown or " USDT\n" in shown, shown
 
 
+def test_a_run_that_goes_on_says_who_approved_it(office: Office) -> None:
+    assert adopt(office, '[withdrawals.one_approval_above]\nUSDT_TRC20 = "50"\n').code == 0
+    file = withdrawals(office, ("w", "USDT_TRC20", TRON, "60"))
+    assert withdraw(office, "big", file, "--yes").code == 3
+    assert office.run("approve", "big", "--by", "Bert Example").code == 0
+    assert office.run("stop", *BY, "--why", "a test").code == 0
+    assert withdraw(office, "big", file, "--yes").last == "0 settled, 1 not sent"
+    assert office.run("stop", "--lift", *BY).code == 0
+    done = withdraw(office, "big", file, "--yes")
+    assert (done.last, "besides yours" in done.out) == ("1 settled", False), done.out
+    assert "  approved by Bert Example; plan" in done.out
+
+
 def test_the_results_of_codes_have_what_the_service_debited(office: Office, sandbox: RunningSandbox) -> None:
     """Only the service says what a code debits: its row, its run's sums and the books are one figure."""
     opening = available(sandbox, "USDT")

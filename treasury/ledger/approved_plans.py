@@ -183,14 +183,18 @@ def propose_again(ledger: Ledger, plan: WaitingPlan, shown: Mapping[str, Any]) -
     raise ApprovalNeeded(again.run_key, again.needed, (), (why,), again.code, is_listed=is_listed)
 
 
-def approved_by(ledger: Ledger, run_key: str) -> list[RecordedDecision]:
-    """The approvals that a run, and the rows added to it, were recorded with: in the order of their plans."""
+def approved_by(ledger: Ledger, run_key: str, sha256: str | None = None) -> list[RecordedDecision]:
+    """The approvals that a run, and the rows added to it, were recorded with: in the order of their plans.
+
+    `sha256`: of this plan alone.
+    """
 
     def work(connection: Connection) -> list[RecordedDecision]:
         judged_by = select(schema.runs.c.policy).where(schema.runs.c.run_key == run_key)
         policy = connection.execute(judged_by).scalar()
         plans = [plan for plan in plans_of_run(connection, ledger, run_key) if plan.policy == policy]
-        return [each for plan in plans for each in _used(connection, ledger, plan)[0]]
+        meant = [plan for plan in plans if sha256 in (None, plan.sha256)]
+        return [each for plan in meant for each in _used(connection, ledger, plan)[0]]
 
     return ledger.look(work)
 
