@@ -63,10 +63,10 @@ WIDTHS = {"row_ref": 18, "request_id": 32, "order_no": 30, "link": 48, "address"
 
 NO_LINK = "the service has it, and its link was never answered"
 WITHOUT_LINK = (
-    "take its link or address from the service's portal, or make another invoice under another run key (the customer "
-    "pays one of them); this one is followed, and its payment is found by the same command and every night"
+    "take its link from the service's portal, or ask its support for it, or to close it; once it is closed, or expired "
+    "(after a day), the same command writes its row into remaining.csv, for another run key"
 )
-"""What to do about an invoice that the service has and whose link nobody here knows: asking again tells no link."""
+"""What to do about an invoice that the service has and whose link nobody here knows: no question shows a link."""
 
 DAY_MS = 86_400_000
 """So long a checkout page or address is valid by default (public fact 6, row 5)."""
@@ -403,7 +403,7 @@ def _result(invoice: _Invoice, folder: Path) -> dict[str, object]:
         "qr": _picture(invoice, scanned, folder) if invoice.outcome == "waiting" else None,
         "expires_at": _expiry(told) if invoice.outcome == "waiting" else None,
         "reason": _reason(invoice),
-        "next_action": WITHOUT_LINK if seen is not None and invoice.reason == NO_LINK else NEXT[invoice.outcome],
+        "next_action": WITHOUT_LINK if invoice.reason == NO_LINK else NEXT[invoice.outcome],
     }
 
 
