@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.commands.office import Ended, Office, read_rows
+from tests.commands.proxy import Answer, Proxy, with_data
 from tests.commands.users import ANN, HEAD, PNG
 from treasury.provider.card_users import QueryCardUser
 from treasury.sandbox import RunningSandbox
@@ -162,3 +163,36 @@ def test_a_refused_check_is_named_every_night_until_it_is_passed(office: Office,
     report = night(office)
     assert [each["lifecycle"] for each in report["breaks"] if each["class"] == "kyc_refused"] in ([], ["resolved"])
     assert report["card_users"]["passed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("without", "first", "again"),
+    [
+        (("create-with-kyc-link",), (0, "created", True), (0, "existing", True)),
+        (("create-with-kyc-link", "kyc-link"), (4, "unknown", False), (4, "unknown", False)),
+    ],
+)
+def test_a_user_without_a_link_is_not_done(
+    open_office: Callable[..., Office],
+    sandbox: RunningSandbox,
+    without: tuple[str, ...],
+    first: tuple[int, str, bool],
+    again: tuple[int, str, bool],
+) -> None:
+    """Whoever has no link cannot prove who they are: its row says so, and how to go on."""
+
+    class Silent(Proxy):
+        def answer(self, path: str, body: bytes) -> Answer:
+            found = super().answer(path, body)
+            return with_data(link=None)(found) if path.rpartition("/")[2] in without else found
+
+    proxy = Silent(sandbox.base_url)
+    try:
+        office = open_office(proxy.base_url)
+        for expected in (first, again):
+            done = provision(office, "user_xid,email\nu-1,ann@example.com\n")
+            row = rows(office)["u-1"]
+            assert (done.code, row["outcome"], bool(row["link"])) == expected, row
+            assert ("answered no link; run it again" in row["reason"]) is (row["outcome"] == "unknown"), row
+    finally:
+        proxy.close()

@@ -156,16 +156,17 @@ def provision_user(desk: Desk, row: CardUserRow, *, update: bool = False) -> dic
         known = find_card_user(desk, row.user_xid)
     except (Refused, NotConnected, OutcomeUnknown) as error:
         outcome = _outcome(error)
-        return _trouble(row, outcome, f"{error}{NO_SUCH_USER if outcome == 'rejected' else ''}")
+        return _trouble(row, outcome, f"{error}{NO_SUCH_USER if outcome == 'rejected' else AGAIN}")
     try:
         return _new(desk, row, update=update) if known is None else _existing(desk, row, known, update=update)
     except OSError as error:
         return _trouble(row, "rejected", f"an image cannot be read: {error}")
     except (Refused, NotConnected, OutcomeUnknown) as error:
-        # The next run looks the user up first, so it is not created twice.
-        return _trouble(row, _outcome(error), str(error))
+        outcome = _outcome(error)
+        return _trouble(row, outcome, f"{error}{'' if outcome == 'rejected' else AGAIN}")
 
 
+AGAIN = "; run it again: each user is looked up first, and nobody is created twice"
 NO_SUCH_USER = "; if that says that there is no such user, treasury doctor --prove proposes no_such_user"
 SYSTEM_ERROR = "500"
 """The code of a service that could not answer, whatever its HTTP status (public fact 3)."""
@@ -186,8 +187,9 @@ def _new(desk: Desk, row: CardUserRow, *, update: bool) -> dict[str, Any]:
             raise
         return _existing(desk, row, found, update=update)  # Race: another start created it since it was looked up
     # Creation takes no level: another one than the default is asked for with its own link.
-    is_asked = row.identity is None and row.level_name not in (None, DEFAULT_LEVEL)
-    return _result(desk, row, "created", created, desk.client.send(_link(row)).link if is_asked else None)
+    is_other = row.level_name not in (None, DEFAULT_LEVEL)
+    is_asked = row.identity is None and (is_other or created.link is None)
+    return _result(desk, row, "created", created, _link(desk, row) if is_asked else None)
 
 
 def _existing(desk: Desk, row: CardUserRow, user: CardUserRecord, *, update: bool) -> dict[str, Any]:
@@ -208,7 +210,7 @@ def _existing(desk: Desk, row: CardUserRow, user: CardUserRecord, *, update: boo
             sent = desk.client.send(UploadKyc(user_xid=row.user_xid, **{**handed, "document": document}))
             _keep_handed_in(desk, row, handed)
             return _result(desk, row, "submitted", user.model_copy(update={"kyc_status": sent.kyc_status}), None)
-    link = None if _has_passed(row, user) or row.identity is not None else desk.client.send(_link(row)).link
+    link = None if _has_passed(row, user) or row.identity is not None else _link(desk, row)
     return _result(desk, row, outcome, user, link)
 
 
@@ -232,8 +234,13 @@ def _has_passed(row: CardUserRow, user: CardUserRecord) -> bool:
     return user.kyc_status == PASSED and (has >= asked if has.isdecimal() else row.level_name in (None, DEFAULT_LEVEL))
 
 
-def _link(row: CardUserRow) -> KycLink:
-    return KycLink(user_xid=row.user_xid, level_name=row.level_name)
+def _link(desk: Desk, row: CardUserRow) -> str:
+    """A new link for a user's identity check. Raises as `Client.send` does; an answer without one is no answer."""
+    asked = KycLink(user_xid=row.user_xid, level_name=row.level_name)
+    link: str | None = desk.client.send(asked).link
+    if link is None:
+        raise OutcomeUnknown(asked.operation_name(), "the service answered no link")
+    return link
 
 
 def find_card_user(desk: Desk, user_xid: str) -> CardUserRecord | None:
@@ -263,7 +270,7 @@ def _create(desk: Desk, row: CardUserRow) -> CardUserRecord:
             raise
         if row.identity is not None:
             return found
-        return found.model_copy(update={"link": desk.client.send(_link(row)).link})
+        return found.model_copy(update={"link": _link(desk, row)})
 
 
 def _result(desk: Desk, row: CardUserRow, outcome: str, user: CardUserRecord, link: str | None) -> dict[str, Any]:
