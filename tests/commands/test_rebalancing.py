@@ -1,7 +1,9 @@
 """`treasury rebalance` as a treasurer leaves it alone: days, second starts, costs, explanations."""
 
 import json
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -72,6 +74,21 @@ def test_a_day_of_two_starts_is_told_as_it_was(office: Office, sandbox: RunningS
     explained = office.run("rebalance", "--explain", key)
     assert (explained.code, explained.last) == (0, f"{key}: planned again from its decisions, with the same result")
     assert office.run("rebalance", "--explain", "rebalance-1999-01-01").code == 2
+
+
+def test_trades_have_the_value_date_of_their_policy(office: Office, tmp_path: Path) -> None:
+    """Their run key has the day of the policy's time zone, where that of UTC is another one."""
+    zone = "Pacific/Kiritimati" if datetime.now(UTC).hour >= 10 else "Pacific/Pago_Pago"  # 14 h ahead, 11 h behind
+    rules = policy(tmp_path, BTC=BTC)
+    said = f'no_limits = "a test"\ntime_zone = "{zone}"'
+    rules.write_text(re.sub('time_zone = ".*"', said, rules.read_text()))
+    assert office.run("policy", "adopt", rules, "--by", "Ada Example").code == 0
+    assert office.run("rebalance", "--yes", "--follow", "20").last == "1 settled"
+    [run_key] = [each.name for each in (office.home / "runs").glob("rebalance-*")]
+    for _ in range(2):
+        dates = {f"rebalance-{row['value_date']}" for row in office.results(run_key).values()}
+        assert dates == {run_key}
+        assert office.run("results", run_key).code == 0
 
 
 def test_what_was_wanted_and_not_done_ends_with_four_and_says_what(

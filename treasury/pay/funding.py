@@ -21,10 +21,11 @@ from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, OPEN, State
 from treasury.pay.funding_needs import Lack, paid_first, policy_of, read_funds, rows_to_pay
 from treasury.pay.funding_plans import UNDECIDED, Agreed, agreed_of, is_within_bounds, lack_to_close, why_not_shown
-from treasury.payments.approving import marks_of
+from treasury.payments.approving import dated_by, marks_of
 from treasury.payments.cancelling import cancel_order
 from treasury.payments.desk import Desk
 from treasury.payments.execution import ask_before_converting, follow_orders, open_orders, why_stopped
+from treasury.payments.governing import governing
 from treasury.planning.funding import clipped, gap_of, shown_gap
 from treasury.planning.payouts import MadePlan, PayoutPlan
 from treasury.planning.position import Snapshot
@@ -275,7 +276,8 @@ def write_conversions(desk: Desk, run_key: str, done: Sequence[Done], folder: Pa
     files = [write_rounds(folder / FOLDER, contents, rounds)] if contents else []
     orders = [order for key in keys for order in desk.ledger.orders(run_key=key)]
     said: dict[str, Any] = {"breaks": found} if (found := breaks_of(done)) else {}
-    write_run_results(folder / FOLDER, keys[0], PART, orders, marks=marks_of(desk, keys[0]), files=files, **said)
+    marks, details = marks_of(desk, keys[0]), dated_by(governing(desk).policy)
+    write_run_results(folder / FOLDER, keys[0], PART, orders, marks=marks, details=details, files=files, **said)
     mine = summarize_run(run_key, PART, (order for order in orders if order.run_key in now))
     return {"funded_by": keys, **({"conversions": mine["counts"]} if mine["counts"] else {}), **said}
 

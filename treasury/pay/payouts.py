@@ -26,7 +26,7 @@ from treasury.pay.funding_plans import kept_with_run
 from treasury.pay.parts import Part, split_run
 from treasury.pay.payout_plans import PayRequest, take_plan
 from treasury.pay.remaining import keep_left_out_rows, keep_remaining
-from treasury.payments.approving import is_recorded, marks_of
+from treasury.payments.approving import dated_by, is_recorded, marks_of
 from treasury.payments.desk import Desk
 from treasury.payments.execution import ORDERS_PER_TASK, open_orders
 from treasury.payments.governing import Governing, governing
@@ -219,9 +219,9 @@ def write_results_anew(desk: Desk, run_key: str, out: Path | None) -> Mapping[st
     if run.kind in SHEETS:
         return write_payout_results(desk, _plan_of_run(desk, run_key), out, of_run=True)
     with desk.ledger.each_order(run_key) as orders:
-        summary = write_run_results(
-            out or desk.settings.run_folder(run_key), run_key, run.kind, orders, marks=marks_of(desk, run_key)
-        )
+        folder, marks = out or desk.settings.run_folder(run_key), marks_of(desk, run_key)
+        details = dated_by(governing(desk).policy)
+        summary = write_run_results(folder, run_key, run.kind, orders, marks=marks, details=details)
     end_start()
     return summary
 

@@ -19,7 +19,9 @@ from treasury.ledger.proposals import WaitingPlan, newest_plan
 from treasury.payments.desk import Desk
 from treasury.payments.governing import Governing, governing
 from treasury.payments.preflight import why_above_bound
+from treasury.policy.model import Policy
 from treasury.policy.people import APPROVAL_HOURS, Maker, People, Right
+from treasury.reports.details import Details
 from treasury.reports.results import Marks
 from treasury.settings import os_user
 
@@ -190,6 +192,11 @@ def marks_of(desk: Desk, run_key: str) -> Marks:
     approvers = tuple(approvers_by_time(desk.ledger, run_key))
     stopped, people = why_above_bound(desk, run_key), governing(desk).people
     return Marks(is_rehearsal(desk.ledger), names, by_name_only(people), stopped, approvers, bool(people))
+
+
+def dated_by(policy: Policy | None) -> Details:
+    """Return what results say besides states of trades and calls: their value dates, by this policy's business days."""
+    return Details() if policy is None else Details(day_of=policy.value_date)
 
 
 def by_name_only(people: People) -> str | None:

@@ -13,12 +13,13 @@ from treasury.ledger.snapshots import snapshot_of
 from treasury.money import round_up
 from treasury.orders.records import Order
 from treasury.orders.states import State
-from treasury.payments.approving import marks_of
+from treasury.payments.approving import dated_by, marks_of
 from treasury.payments.desk import Desk
 from treasury.planning.fills import FillProof, FillVerdict, fill_of, prove_fills
 from treasury.planning.market import DIGITS
 from treasury.planning.position import Snapshot
 from treasury.planning.trades import SkippedTrade, TradePlan
+from treasury.policy.model import Policy
 from treasury.provider.funds import PartnerBalance
 from treasury.rebalance.consent import KIND
 from treasury.rebalance.rebalancing import first_run_key, orders_of_day
@@ -150,6 +151,7 @@ def write_decisions(
         KIND,
         orders,
         marks=marks_of(desk, run_key),
+        details=dated_by(Policy.model_validate(contents[-1]["policy"])),
         files=[file],
         unsent=unsent,
         skipped=skipped,
