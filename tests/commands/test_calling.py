@@ -327,3 +327,16 @@ def test_a_service_that_is_away_is_one_line_and_no_traceback(open_office: Callab
     read = call(office, "partner_balance", {"currency": "USDT"})
     assert read.code != 0
     assert "no connection" in one_line_error(read)
+
+
+def test_what_is_said_of_a_call_is_about_a_call(open_office: Callable[..., Office], sandbox: RunningSandbox) -> None:
+    """It has no sheet with a `duplicate_ok`, and no run that anybody could start."""
+    office = open_office(sandbox.base_url, prefect=False, PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert call(office, "withdraw", withdrawal("once", "26"), "--yes").code == 0
+    held = call(office, "withdraw", withdrawal("twice", "26"), "--yes").out
+    assert '"outcome": "held"' in held, held
+    assert "and send the same call again" in held, held
+    office.run("stop", "--by", "Ada Example", "--why", "a test")
+    stopped = call(office, "withdraw", withdrawal("later", "27"), "--yes").out
+    assert "send the same call again: it is sent then" in stopped, stopped
+    assert [word for word in ("duplicate_ok", "run again") if word in held + stopped] == []

@@ -19,7 +19,7 @@ from treasury.ledger.rehearsal import rehearse
 from treasury.ledger.snapshots import expected_receipts, keep_snapshot, snapshot_of
 from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
-from treasury.orders.records import Intent, Order
+from treasury.orders.records import CALL, Intent, Order
 from treasury.orders.rows import PayoutRow, Route
 from treasury.pay.estimates import FeesOnTop
 from treasury.payments.approving import is_recorded, propose
@@ -41,7 +41,6 @@ from treasury.provider.orders import Pay, Withdraw
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.provider.service_rules import is_empty
 from treasury.rebalance.rebalancing import today_of
-from treasury.reports.results import CALL
 from treasury.texts import as_it_looks
 
 KIND = "call"

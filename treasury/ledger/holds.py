@@ -12,7 +12,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.ledger.payee_holds import cooled_payees, held_payees, holds_payees
 from treasury.ledger.seals import with_seal
-from treasury.orders.records import Intent, Order
+from treasury.orders.records import CALL, Intent, Order
 from treasury.orders.states import Event, Hold, State
 from treasury.policy.limits import Limits
 from treasury.provider.catalogue import CATALOGUE
@@ -48,11 +48,9 @@ def hold_duplicates(
         for row_ref in some:
             del found[row_ref]
     names = _request_ids(connection, run_key, found)
-    how = (
-        KEY_RELEASES
-        if is_keyed
-        else "treasury release {} --by NAME --why TEXT, or write why into duplicate_ok of a row"
-    )
+    how = KEY_RELEASES if is_keyed else "treasury release {} --by NAME --why TEXT"
+    if not is_keyed and not run_key.startswith(CALL):
+        how += ", or write why into duplicate_ok of a row"
     for row_ref, earlier in found.items():
         reason = f"same payee, amount and currency as {earlier}; if it is meant, {how.format(names[row_ref])}"
         _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)

@@ -15,6 +15,9 @@ ON_A_PERSONS_WORD = -1
 """`absences_needed` of an order that a person resolved as not sent: one query, and only a payment speaks against it."""
 
 
+CALL = "call-"
+"""How the run key of a single operation begins."""
+
 REPLACING = "replacing:"
 """Stands in the place of a run key for a payment that replaces another one; no run key has a colon."""
 

@@ -1,6 +1,7 @@
 """Results of a run: what became of each row, in words that people can act on."""
 
 import csv
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.quotes import USED_UP
 from treasury.money import exact, format_amount
 from treasury.orders.decisions import settled_amount
-from treasury.orders.records import Order
+from treasury.orders.records import CALL, Order
 from treasury.orders.rows import COMMANDS, LeftOut
 from treasury.orders.states import OUTCOMES, Hold, State
 from treasury.reports.details import COLUMNS as DETAILS
@@ -102,9 +103,11 @@ UNSENT_ACTIONS: Mapping[str, str] = {
 }
 """How the reason of a row begins that was not sent -> what a person does about it."""
 
+EXCUSED = " (where the policy lists nobody, duplicate_ok in its row does it, too)"
+
 HELD_ACTIONS: Mapping[str, str] = {
-    Hold.DUPLICATE: "if it is meant: treasury release {request_id} (where the policy lists nobody, duplicate_ok "
-    "in its row does it, too), and start the run again; if it is not to be paid: treasury cancel {request_id}",
+    Hold.DUPLICATE: f"if it is meant: treasury release {{request_id}}{EXCUSED}, and start the run again; if it is not "
+    "to be paid: treasury cancel {request_id}",
     Hold.LIMIT: "to have it judged again, on another day or under another policy: treasury release {request_id}, and "
     "start the run again; if it is not to be paid: treasury cancel {request_id}",
     Hold.COOLING: "start its run, or send the call, again after its cooling time; to send it now: treasury release "
@@ -210,7 +213,13 @@ def next_action(order: Order, by: Order | None = None, *, is_listed: bool | None
 
     `is_listed`: the policy in force lists people, so that keys count, and no names; None where it is not known.
     """
-    return with_person(_action(order, by), is_listed=is_listed)
+    said = _action(order, by)
+    if order.run_key.startswith(CALL):
+        said = _RUN_AGAIN.sub("send the same call again", said.replace(EXCUSED, ""))
+    return with_person(said, is_listed=is_listed)
+
+
+_RUN_AGAIN = re.compile("start the (same )?run again")
 
 
 def _action(order: Order, by: Order | None) -> str:
@@ -230,9 +239,6 @@ def _action(order: Order, by: Order | None) -> str:
     command = COMMANDS.get(order.operation, "pay")
     return actions[order.state.outcome].format(run_key=order.run_key, command=command)
 
-
-CALL = "call-"
-"""How the run key of a single operation begins."""
 
 SAID = " --by NAME --why TEXT"
 """The options that each decision of a person takes."""
