@@ -93,7 +93,7 @@ def _show_order_line(order: Order, *more: str) -> None:
 
 
 def _amount(order: Order) -> str:
-    """What it debits, or where nobody knows that yet, what arrives; blank where neither is known."""
+    """Say what it debits, or where nobody knows that yet, what arrives; blank where neither is known."""
     debit = settled_amount(order) if order.state is State.SETTLED else order.amount
     amount, currency = (debit, order.currency) if debit is not None else (order.receive_amount, order.receive_currency)
     return "" if amount is None else f"{amount:f} {currency}"
