@@ -245,9 +245,7 @@ def test_how_another_invoice_is_paid_is_told_to_nobody(
         again = collect(office, text)
         [row] = office.results("invoices").values()
         assert (again.code, row["address"], "its link was never answered" in row["reason"]) == (4, "", True), row
-        assert row["next_action"].startswith("take its link from the service's portal"), (
-            row
-        )  # another start never has it
+        assert row["next_action"].startswith("take its link from the service's portal"), "no start ever has it"
     finally:
         proxy.close()
     assert len(sandbox.orders()) == 1
