@@ -67,7 +67,7 @@ def plan_trades(
 @task(cache_policy=NO_CACHE, task_run_name="propose {planned[run_key]}")
 def propose(planned: Planned, account: str | None = None) -> str:
     """Keep the plan in the ledger, where it waits for the approvals that the policy asks for; returns its hash."""
-    return rebalancing.propose(open_desk(account), planned, _file(planned["policy"]))["plan_sha256"]
+    return own(rebalancing.propose(open_desk(account), planned, _file(planned["policy"]))["plan_sha256"])
 
 
 @task(cache_policy=NO_CACHE, task_run_name="record trades")
