@@ -381,6 +381,8 @@ def test_a_payout_waits_is_read_and_is_paid_with_a_token_of_another_machine(
     printed = elsewhere.run("approve", "form", "--plan", code, "--key", key(people, "ben"), "--print")
     assert printed.code == 0, printed.err
     dashboard.resume(run, "at most 20 USDT_TRC20 leave", Name="Ben Example")
+    # Of a run that is not suspended yet the page shows the form before.
+    eventually(lambda: served.log(run).count("Suspending flow run") == 2 and served.state(run) == "PAUSED", PATIENCE)
     dashboard.open(f"/runs/flow-run/{run}", "Suspended")
     assert len(served.sandbox.orders()) == before
     dashboard.resume(run, "Not approved: the approval of run form", Token=printed.out.strip())
