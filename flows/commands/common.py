@@ -31,7 +31,7 @@ def agreed(*, yes: bool, left_out: int = 0) -> bool:
         return True
     if not sys.stdin.isatty():
         return False
-    without = f", without {count_of(left_out, 'row')} left out" if left_out else ""
+    without = f", leaving out {count_of(left_out, 'row')}" if left_out else ""
     return input(f"Send it{without}? [y/N] ").strip().lower() in ("y", "yes")
 
 

@@ -88,7 +88,8 @@ def say_decisions(ledger: Ledger) -> str:
 def say_waiting_plans(ledger: Ledger) -> str:
     """The plans that wait for approvals."""
     waiting = [plan.run_key for plan in waiting_plans(ledger)]
-    return f"waiting for approvals: {', '.join(waiting[:MAX_SHOWN])}" if waiting else "no plan waits"
+    named = ", ".join(waiting[:MAX_SHOWN])
+    return f"{count_of(len(waiting), 'plan')} waiting for approvals: {named}" if waiting else "no plan waits"
 
 
 def say_last_runs(ledger: Ledger) -> str:

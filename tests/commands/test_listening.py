@@ -24,6 +24,7 @@ from tests.commands.office import PATIENCE, Office, eventually
 from tests.ledgers import plain_engine
 from tests.proofs import tries
 from treasury.ledger.card_users import card_users
+from treasury.ledger.snapshots import expected_receipts
 from treasury.nights.reporting import judge_sweep
 from treasury.nights.sweep import end_sweep, start_or_resume_sweep
 from treasury.policy.model import Policy
@@ -130,14 +131,17 @@ def test_a_deposit_that_a_notification_tells_is_an_entry_of_its_account(
     assert "unexplained_inflow" in names(office)
 
 
-def test_a_deposit_is_expected_however_its_amount_is_written(office: Office, platform: Platform) -> None:
-    """With an exponent, as Java prints a small one, too."""
+def test_a_deposit_is_expected_however_amount_and_currency_are_written(office: Office, platform: Platform) -> None:
+    """With an exponent, as Java prints a small one, too; in small letters."""
     trusting(office, platform.public)
     with listening_here(office) as (url, _):
         for number, amount in enumerate(("0.000000002", "2.000000000E-9", "1E+2", "0E-18")):
             told = platform.signed(request_id=f"d-{number}", order_type="charge", order_amount=amount)
             assert platform.tell(url, told) == 200
-        eventually(lambda: [row.taken for row in kept(office)] == ["receipt"] * 4, PATIENCE)
+        assert platform.tell(url, platform.signed(request_id="d-4", order_type="charge", currency="usdt_trc20")) == 200
+        eventually(lambda: [row.taken for row in kept(office)] == ["receipt"] * 5, PATIENCE)
+    with closing(office.desk()) as desk:
+        assert {each["currency"] for each in expected_receipts(desk.ledger).values()} == {"USDT_TRC20"}
 
 
 def test_a_deposit_from_before_the_account_was_opened_is_told_of_later(office: Office, sandbox: RunningSandbox) -> None:

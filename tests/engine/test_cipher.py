@@ -69,3 +69,4 @@ def test_a_payload_that_was_put_on_another_row_is_not_read(open_ledger: Callable
     [changed] = ledger.orders(reference="b")
     with pytest.raises(WrongLedgerKey, match="nothing was sent"):
         ledger.payload(changed)
+    assert (ledger.kept_payload(changed), ledger.kept_payload(one)) == (None, ledger.payload(one))

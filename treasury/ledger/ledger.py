@@ -99,6 +99,10 @@ class Ledger:
             raise IllegalTransition(order.request_id, "sending an order that is final")
         return self.key.decrypt(order.payload, *place_of_payload(order.run_key, order.row_ref, order.operation))
 
+    def kept_payload(self, order: Order) -> dict[str, Any] | None:
+        """Return what an order asked for; None where that is kept no more, or the order was changed by hand."""
+        return self.payload(order) if order.payload is not None and is_sealed_order(self.key, order) else None
+
     # --- texts ---------------------------------------------------------------------------------------------------
 
     def words(self, order: Order) -> Words:

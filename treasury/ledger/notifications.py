@@ -48,7 +48,10 @@ CARD_USER = "card user "
 
 @dataclass(frozen=True)
 class Notice:
-    """A notification, as far as it is kept: what it names. Texts are the platform's; `received_at` is Unix ms."""
+    """A notification, as far as it is kept: what it names. Texts are the platform's, a currency in capitals.
+
+    `received_at` is Unix ms.
+    """
 
     id: int
     received_at: int
@@ -97,7 +100,8 @@ def _row(ledger: Ledger, body: Mapping[str, Any]) -> dict[str, Any]:
         "status": body.get("status"),
     }
     texts = {name: None if is_blank(value) else cut_text(str(value), LONGEST) for name, value in named.items()}
-    texts["currency"] = None if texts["currency"] is None else texts["currency"][:LONGEST_CODE]
+    code = texts["currency"]
+    texts["currency"] = None if code is None else code[:LONGEST_CODE].upper()  # as in answers
     return {
         "digest": ledger.key.keyed_hash(json.dumps(said, sort_keys=True, default=str)),
         "received_at": ledger.now(),

@@ -16,7 +16,7 @@ MAX_NAMED = 5
 """Most runs that one line names."""
 
 START_AGAIN = "start it again (a policy: treasury policy adopt FILE --by NAME), unless it runs now"
-"""What is done about a plan that no approval is missing of, or counts for."""
+"""The way on for a plan that lacks no approval, or for which no approval counts any more."""
 
 OPERATOR, CHECKER, APPROVER = "whoever starts the runs", "whoever checks the report", "an approver"
 """For whom it waits, where the policy lists nobody by name."""

@@ -9,7 +9,6 @@ from treasury.errors import InputError, InvalidSheet, RowProblem
 from treasury.files import copy_file, write_json
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.replacements import KEPT_DAYS, remaining_orders, why_not_replaced
-from treasury.ledger.seals import is_sealed_order
 from treasury.orders.rows import WAYS, LeftOut, Route
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
@@ -95,8 +94,8 @@ def remaining_of(desk: Desk, run_key: str) -> list[Remaining]:
     """
     found = []
     for order in remaining_orders(desk.ledger, run_key):
-        is_kept = order.payload is not None and is_sealed_order(desk.ledger.key, order)
-        content, why = (desk.ledger.payload(order), order.reason or "") if is_kept else (None, NOT_KEPT)
+        content = desk.ledger.kept_payload(order)
+        why = NOT_KEPT if content is None else order.reason or ""
         named = order.row_ref, order.request_id, ROUTES[order.operation]
         found.append(Remaining(*named, content, order.state.outcome, why))
     return found

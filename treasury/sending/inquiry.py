@@ -11,7 +11,6 @@ from treasury.ledger.epoch import is_from_before
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
-from treasury.ledger.seals import is_sealed_order
 from treasury.ledger.statuses import saw_status
 from treasury.money import exact
 from treasury.orders.decisions import (
@@ -204,7 +203,8 @@ class Inquiry:
     def _under(self, order: Order, generation: int) -> dict[str, Any]:
         """An order's columns under another generation: the amounts of the quote known so far do not belong to it."""
         named = {"generation": generation, "request_id": reference_of(self._ledger, order, generation)}
-        return named if generation == order.generation else named | asked_facts(self._ledger.payload(order))
+        asked = None if generation == order.generation else self._ledger.kept_payload(order)
+        return named if asked is None else named | asked_facts(asked)
 
     def apply(self, order: Order, seen: SeenOrder | None, began: int | None = None) -> tuple[Order, Next]:
         """Record the result of a query. Returns the order after it, and what may be done next.
@@ -352,11 +352,10 @@ class Inquiry:
 
     def _goes_elsewhere(self, order: Order, seen: SeenOrder) -> bool:
         is_withdrawal = CATALOGUE[order.operation].limited_by == "withdrawals"
-        if not is_withdrawal or order.payload is None or Hold.KNOWN in (order.released or "").split():
+        if not is_withdrawal or Hold.KNOWN in (order.released or "").split():
             return False  # whoever resolved it as sent has looked where it goes
-        if not is_sealed_order(self._ledger.key, order):
-            return False  # it was changed by hand, and stays recognizable as such: nobody knows what it asked for
-        return goes_elsewhere(self._ledger.payload(order), seen)
+        asked = self._ledger.kept_payload(order)
+        return asked is not None and goes_elsewhere(asked, seen)
 
     def _hold_elsewhere(self, order: Order, seen: SeenOrder, where: str) -> Order:
         """Hold a withdrawal that the service sends to another address or tag than was asked for: a person decides."""
