@@ -24,16 +24,30 @@ MODULES = sorted(file for floor in FLOORS for file in (ROOT / floor).rglob("*.py
 
 
 @cache
-def imported(file: Path) -> frozenset[str]:
-    """The top-level packages that a module imports anywhere, also inside functions."""
-    found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+def uses(file: Path) -> tuple[ast.Import | ast.ImportFrom | ast.Attribute, ...]:
+    """Every import and every attribute in a module, also inside functions; a file is read once for most rules."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom | ast.Attribute))
+
+
+def imports_of(file: Path) -> Iterator[str]:
+    """The modules and names that a module imports anywhere, written in full."""
+    for node in uses(file):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: imports are written in full"
-            found.add((node.module or "").partition(".")[0])
-    return frozenset(found)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported(file: Path) -> set[str]:
+    """The top-level packages that a module imports anywhere."""
+    return {name.partition(".")[0] for name in imports_of(file)}
+
+
+def attributes(file: Path, *names: str) -> Iterator[ast.Attribute]:
+    """Everything in a module that is written `.name`, called or handed on."""
+    return (node for node in uses(file) if isinstance(node, ast.Attribute) and node.attr in names)
 
 
 def shown(file: Path) -> str:
@@ -55,11 +69,7 @@ def test_imports_run_down_only(floor: str) -> None:
 def test_the_domain_knows_no_prefect_and_one_module_the_environment() -> None:
     for file in (ROOT / "treasury").rglob("*.py"):
         assert not imported(file) & {"prefect", "cyclopts", "tests"}, shown(file)
-        reads = [
-            node.lineno
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "environb", "putenv")
-        ]
+        reads = [node.lineno for node in attributes(file, "environ", "getenv", "environb", "putenv")]
         if shown(file) not in ("treasury/settings.py", FOR_TESTS):
             assert not reads, f"{shown(file)} reads the environment: {reads}"
 
@@ -68,15 +78,6 @@ def functions(file: Path) -> Iterator[ast.FunctionDef]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef):
             yield node
-
-
-def imports_of(file: Path) -> Iterator[str]:
-    """The modules and names that a module imports anywhere, written in full."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def room_of(name: str) -> str:
@@ -163,10 +164,8 @@ def test_the_machine_is_asked_for_the_time_in_one_place() -> None:
     for file in MODULES:
         asks = [
             node.lineno
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Attribute)
-            and node.attr in ("now", "utcnow", "today")
-            and getattr(node.value, "attr", getattr(node.value, "id", "")) in ("datetime", "date")
+            for node in attributes(file, "now", "utcnow", "today")
+            if getattr(node.value, "attr", getattr(node.value, "id", "")) in ("datetime", "date")
         ]
         if shown(file) != CLOCK:
             assert "time" not in imported(file), shown(file)
@@ -236,13 +235,6 @@ def test_flows_have_no_http_no_sql_and_no_classes() -> None:
         assert not [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)], shown(file)
         for function in functions(file):
             assert body_lines(function) <= 40, f"{shown(file)}: {function.name}"
-
-
-def attributes(file: Path, name: str) -> Iterator[ast.Attribute]:
-    """Everything in a module that is written `.name`, called or handed on."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Attribute) and node.attr == name:
-            yield node
 
 
 def test_money_leaves_through_transmission_alone() -> None:
@@ -367,7 +359,10 @@ NOT_FIRST = ("The same", "What ", "Whether ", "Where ")
 def test_a_docstring_begins_with_a_verb_or_a_noun() -> None:
     files = [*MODULES, *(each for folder in ("tests", "bench") for each in (ROOT / folder).rglob("*.py"))]
     for file in files:
-        for node in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        if not any(re.search(rf'"""\s*{words}', text) for words in NOT_FIRST):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 said = ast.get_docstring(node) or ""
                 assert not said.startswith(NOT_FIRST), f"{shown(file)}: {said.splitlines()[0]}"
