@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from tests.engine.answers import (
     ABSENT,
@@ -31,6 +32,7 @@ from tests.engine.answers import (
 )
 from tests.moved_clock import clock_of
 from treasury.errors import IllegalTransition
+from treasury.ledger import schema
 from treasury.ledger.epoch import ABSENCES
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, State
@@ -186,6 +188,17 @@ def test_what_somebody_else_paid_is_held(open_desk: OpenDesk, service: Any, gene
     assert (order.state, order.hold_kind, order.generation) == (State.HELD, "known", generation)
     assert len(service.sent_to(QUOTE)) == 1
     assert service.sent_to(CREATE) == []
+
+
+def test_a_payload_that_cannot_be_read_is_one_rows_trouble(open_desk: OpenDesk, service: Any) -> None:
+    """The row is shown paid under another quote than its last, and its payload was changed by hand."""
+    desk = open_desk(service.base_url)
+    order = foreign(desk, service)
+    service.plan(FIAT_QUERY, under(desk, order, 3, unused(status=22)))
+    desk.ledger.write(lambda connection: connection.execute(update(schema.orders).values(payload=b"cut")).rowcount)
+    [order] = desk.ledger.orders()
+    held = desk.submission.hold_found(order, desk.submission.query_all_references(order), "a test")
+    assert (held.state, held.hold_kind, held.generation, held.amount) == (State.HELD, "known", 3, order.amount)
 
 
 @pytest.mark.parametrize(
