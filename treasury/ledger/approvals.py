@@ -17,7 +17,7 @@ from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Proof, Word, hear, matter_of
 from treasury.ledger.decisions import Found, RecordedDecision, find_decisions, record
 from treasury.ledger.identity import identity_of_ledger
-from treasury.ledger.in_force import check_no_recovery
+from treasury.ledger.in_force import HAS_EFFECT, check_no_recovery
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
     CANCELLED,
@@ -248,9 +248,9 @@ def is_of_another_time(connection: Connection, ledger: Ledger, plan: WaitingPlan
     """Tell whether another policy came into force after a plan was proposed; its own one may be in force again by
     now."""
     table = schema.policies.c
-    since = (table.in_force_at > plan.proposed_at) & (table.in_force_at <= ledger.now()) & table.ended_at.is_(None)
     other = or_(table.version != plan.policy, table.recovery) if plan.policy is not None else true()
-    return connection.execute(select(table.id).where(since, other).limit(1)).first() is not None
+    since = select(table.id).where(table.in_force_at > plan.proposed_at, HAS_EFFECT, other).limit(1)
+    return connection.execute(since, {"now": ledger.now()}).first() is not None
 
 
 ANOTHER_TIME = "the policy changed since, which ends its approvals: start it again, so that it is proposed anew"
@@ -320,7 +320,7 @@ def waiting_plans(ledger: Ledger, run_key: str | None = None) -> list[WaitingPla
     table = schema.plans.c
     begun, cancelled = select(schema.runs.c.run_key), CANCELLED.with_only_columns(schema.decisions.c.named)
     policies = schema.policies.c
-    adopted = exists().where(policies.version == table.plan_sha256, policies.adopted_at >= table.proposed_at)
+    adopted = exists().where(policies.version == table.plan_sha256, policies.in_force_at >= table.proposed_at)
     query = (
         select(schema.plans)
         .where(table.needed > 0, table.run_key.not_in(cancelled))

@@ -36,6 +36,10 @@ _TABLE = schema.policies.c
 POLICIES = select(schema.policies).order_by(_TABLE.in_force_at.desc(), _TABLE.id.desc())
 """All of them: what was changed by hand may say of itself that it is not in force."""
 
+HAS_EFFECT = _TABLE.ended_at.is_(None) & (~_TABLE.recovery | (_TABLE.in_force_at <= bindparam("now")))
+"""Policies that took effect by a moment (`now`, Unix ms). One that is no recovery did so when it was adopted, whatever
+a clock says since; `in_force_at` is their sequence."""
+
 RECOVERIES = select(schema.policies).where(
     _TABLE.recovery, _TABLE.in_force_at > bindparam("now"), _TABLE.ended_at.is_(None)
 )
@@ -51,7 +55,9 @@ def newest_policy(connection: Connection, key: LedgerKey, now: int) -> tuple[Ado
     """The policy in force at a moment, Unix ms, of those that nobody changed or added by hand; and whether one was that
     no recovery has taken the place of: nobody knows when it was adopted."""
     rows = [(row, is_sealed(key, schema.policies, row)) for row in connection.execute(POLICIES)]
-    in_force = [row for row, genuine in rows if genuine and row.in_force_at <= now and row.ended_at is None]
+    known = [row for row, genuine in rows if genuine and row.ended_at is None]
+    waits = min((row.in_force_at for row in known if row.recovery and row.in_force_at > now), default=None)
+    in_force = [row for row in known if waits is None or row.in_force_at < waits]  # nor what was adopted under it
     recovered = max((row.id for row in in_force if row.recovery), default=0)
     forged = any(not genuine and not 0 < row.id < recovered for row, genuine in rows)
     return _adopted(in_force[0]) if in_force else None, forged

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.day import count_again
-from treasury.ledger.in_force import policy_at
+from treasury.ledger.in_force import HAS_EFFECT, policy_at
 from treasury.ledger.intents import judge_anew
 from treasury.ledger.ledger import Ledger
 from treasury.orders.records import Order
@@ -57,5 +57,5 @@ def judge_by_policy(connection: Connection, ledger: Ledger, order: Order) -> dic
 
 def _is_of_another_policy(connection: Connection, ledger: Ledger, order: Order) -> bool:
     table, since = schema.policies.c, order.created_at if order.sent_at is None else order.sent_at
-    newer = (table.in_force_at > since) & (table.in_force_at <= ledger.now()) & table.ended_at.is_(None)
-    return connection.execute(select(table.id).where(newer).limit(1)).first() is not None
+    newer = select(table.id).where(table.in_force_at > since, HAS_EFFECT).limit(1)
+    return connection.execute(newer, {"now": ledger.now()}).first() is not None

@@ -32,7 +32,7 @@ from treasury.ledger.in_force import (
 )
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import check_not_cancelled
-from treasury.ledger.seals import add_sealed, seal
+from treasury.ledger.seals import add_sealed, is_sealed, seal
 from treasury.policy.model import Policy
 from treasury.policy.people import Maker, Right, names_somebody, same_person, words_of
 from treasury.policy.policy_lines import changes_between, lines_of
@@ -202,12 +202,14 @@ def end_recovery(ledger: Ledger, *, by: str, os_user: str, key: Ed25519PrivateKe
     table = schema.policies
 
     def work(connection: Connection) -> None:
-        ended = (table.c.id == running.id) & table.c.ended_at.is_(None)
-        row = connection.execute(select(table).where(ended)).first()
-        if row is not None:
+        under_it = table.c.in_force_at > running.in_force_at  # adopted by a clock that was ahead
+        ended = ((table.c.id == running.id) | under_it) & table.c.ended_at.is_(None)
+        for row in connection.execute(select(table).where(ended)).fetchall():
+            if not is_sealed(ledger.key, table, row):
+                continue
             values = {"ended_at": ledger.now(), "ended_by": person}
             checksum = seal(ledger.key, table, {**dict(row._mapping), **values})
-            connection.execute(update(table).where(ended).values(**values, checksum=checksum))
+            connection.execute(update(table).where(table.c.id == row.id).values(**values, checksum=checksum))
 
     ledger.write(work)
     return running
@@ -234,29 +236,31 @@ def _record(
         "os_user": os_user,
         "adopted_at": now,
         "content": json.dumps(policy.model_dump(mode="json")),
-        "in_force_at": in_force_at,
         "recovery": recovery,
     }
 
-    def work(connection: Connection) -> int:
+    def work(connection: Connection) -> tuple[int, int]:
         serialize(connection)
-        found = None if recovery else check_genuine(connection, ledger.key, ledger.now())
-        if not recovery and (None if found is None else found.id) != (None if before is None else before.id):
-            raise PolicyChanged("another policy was adopted meanwhile: look at it with treasury policy show")
+        found = newest_policy(connection, ledger.key, ledger.now())[0]
         if recovery:
             check_no_recovery(connection, ledger.key, ledger.now())
+        else:
+            check_genuine(connection, ledger.key, ledger.now())
+            if (None if found is None else found.id) != (None if before is None else before.id):
+                raise PolicyChanged("another policy was adopted meanwhile: look at it with treasury policy show")
         if asks is not None:
             run_key, rules = asks
             check_not_cancelled(connection, run_key)
             check_approved(connection, ledger, run_key, policy.version, None if found is None else found.version, rules)
         group_of(connection).not_stopped = None  # sends that share this commit come after it
         group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
-        return add_sealed(connection, ledger.key, schema.policies, row)
+        at = in_force_at if found is None else max(in_force_at, found.in_force_at + 1)  # whatever a clock said then
+        return add_sealed(connection, ledger.key, schema.policies, {**row, "in_force_at": at}), at
 
     crash_point("policy.before")
-    number = ledger.write(work)
+    number, at = ledger.write(work)
     crash_point("policy.committed")
-    return Adopted(number, policy.version, policy, person, now, in_force_at, recovery)
+    return Adopted(number, policy.version, policy, person, now, at, recovery)
 
 
 def _mark_rehearsal(connection: Connection) -> None:

@@ -18,6 +18,7 @@ from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Word, hear
 from treasury.ledger.decisions import RecordedDecision, find_decisions, not_taken_back, record
 from treasury.ledger.identity import identity_of_ledger
+from treasury.ledger.in_force import newest_policy
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.makers import PLAN
 from treasury.ledger.seals import add_sealed, is_sealed
@@ -72,8 +73,9 @@ def add_proposal(
     """Record the next proposal of a run, which ends the one before."""
     table, run_key = schema.plans, row["run_key"]
     before = connection.execute(select(func.count()).where(table.c.run_key == run_key))
+    in_force = newest_policy(connection, ledger.key, ledger.now())[0]
     values = {
-        "proposed_at": ledger.now(),
+        "proposed_at": max(ledger.now(), 0 if in_force is None else in_force.in_force_at),  # a clock may be set back
         "is_listed": False,
         **row,
         "number": before.scalar_one() + 1,

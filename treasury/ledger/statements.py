@@ -31,6 +31,7 @@ from sqlalchemy.types import TypeEngine
 from treasury.approving.tokens import Verb
 from treasury.ledger import schema
 from treasury.ledger.decisions import ALL_SENDING, STOP
+from treasury.ledger.in_force import HAS_EFFECT
 from treasury.ledger.mapping import TABLES, read_row
 from treasury.orders.records import Record
 
@@ -50,9 +51,7 @@ HALTS = union_all(
         schema.policies.c.ended_at.is_(None),
     ),
     select(schema.policies.c.adopted_by, literal(-1)).where(
-        schema.policies.c.in_force_at > bindparam("since"),
-        schema.policies.c.in_force_at <= bindparam("now"),
-        schema.policies.c.ended_at.is_(None),
+        schema.policies.c.in_force_at > bindparam("since"), HAS_EFFECT
     ),
 )
 """Every stop that ever was, also one of which only the verb, the name or the thing is left; a recovery of the policy
