@@ -27,6 +27,7 @@ from treasury.payments.desk import Desk
 from treasury.payments.execution import follow_orders, open_orders, send_orders
 from treasury.payments.governing import Governing, govern
 from treasury.payments.offers import OfferQuestions
+from treasury.payments.preflight import check_clock_before
 from treasury.payments.terms import said_of_code, said_of_withdrawal, terms_of_code
 from treasury.planning.payouts import plan_row
 from treasury.planning.shown import shown_single
@@ -224,6 +225,7 @@ def submit_operation(
         warnings = warnings_of(operation)
         shown = shown_single(run_key, name, operation.body(), sha256, why, warnings, planned.at_most)
         propose(desk, governed, run_key, sha256, rules.approving.asked, shown=shown, token=sign(run_key, sha256))
+    check_clock_before(desk, run_key, rules.limits)
     with desk.hold(run_key):
         try:
             commit_plan(desk.ledger, run_key, KIND, operation.masked(), sha256, [planned.intent], rules)

@@ -17,7 +17,12 @@ from treasury.policy.limits import Limits, PaymentLimits, PayoutLimits, Withdraw
 def holds_payees(limits: Limits) -> bool:
     """Tell whether a table of the policy holds any payment for its payee."""
     is_changed_held = isinstance(limits, PaymentLimits) and limits.when_changed != "show"
-    return is_changed_held or bool(_new_above(limits) or _days(limits) or _hours(limits))
+    return is_changed_held or bool(_new_above(limits)) or has_cooling(limits)
+
+
+def has_cooling(limits: Limits) -> bool:
+    """Tell whether first payments wait some time."""
+    return bool(_days(limits) or _hours(limits))
 
 
 def _new_above(limits: Limits) -> Mapping[str, Decimal]:

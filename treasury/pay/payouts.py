@@ -30,6 +30,7 @@ from treasury.payments.approving import dated_by, is_recorded, marks_of
 from treasury.payments.desk import Desk
 from treasury.payments.execution import ORDERS_PER_TASK, open_orders
 from treasury.payments.governing import Governing, governing
+from treasury.payments.preflight import check_clock_before
 from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
 from treasury.policy.judge import check_run_total, judge_rows
 from treasury.rebalance.fills import Done
@@ -97,6 +98,7 @@ def commit_payouts(desk: Desk, made: MadePlan) -> list[list[int]]:
     """
     plan, governed = made.payments, governed_plan(desk, made)
     _check_partly(desk, plan)
+    check_clock_before(desk, plan.run_key, governed.limits(plan.table))
     began, added = desk.ledger.run(plan.run_key) is not None, added_plan(desk, plan) if made.add else None
     agreed = None if made.agreed is None else plan_as_shown(desk, plan, made.agreed, add=made.add)
     if added is not None or (agreed is not None and is_recorded(desk, governed, plan.run_key)):

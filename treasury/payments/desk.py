@@ -125,21 +125,28 @@ class Desk:
         if warning is not None:
             logging.getLogger("treasury").warning(warning)
 
-    def check_clock(self) -> None:
+    def check_clock(self, *, counts_from_now: bool = False) -> None:
         """Raise `ConfigurationError` when our clock is off the service's by more than the setting allows.
 
-        Signed timestamps, waits and business days depend on this clock. A service that cannot be reached, or does not
-        send its time, raises nothing.
+        Signed timestamps, waits and business days depend on this clock. A service that does not send its time raises
+        nothing; nor does one that cannot be reached, unless a cooling time `counts_from_now`.
         """
         if self._clock_checked:
             return
-        with suppress(NotConnected):
+        try:
             skew = self.client.read_clock()
-            if skew is not None and abs(skew) > self.settings.max_clock_skew_seconds:
+        except NotConnected as error:
+            if counts_from_now:
                 raise ConfigurationError(
-                    f"this machine's clock is {skew:+.0f} s off the service's; nothing was sent: set it right"
-                )
-            self._clock_checked = True
+                    f"{error}, so nobody knows whether this machine's clock is right, and the policy's cooling time "
+                    "counts by it; nothing was recorded or sent: start again once the service answers"
+                ) from None
+            return
+        if skew is not None and abs(skew) > self.settings.max_clock_skew_seconds:
+            raise ConfigurationError(
+                f"this machine's clock is {skew:+.0f} s off the service's; nothing was sent: set it right"
+            )
+        self._clock_checked = True
 
     def close(self) -> None:
         """Close connections and ledger."""

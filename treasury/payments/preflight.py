@@ -16,12 +16,14 @@ from treasury.ledger.acceptances import acceptances
 from treasury.ledger.epoch import Standing
 from treasury.ledger.in_flight import bounded_orders
 from treasury.ledger.intents import forget_absences
+from treasury.ledger.payee_holds import has_cooling
 from treasury.money import format_amount
 from treasury.orders.decisions import over_bound
 from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
+from treasury.policy.limits import Limits
 from treasury.provider.operation import SeenOrder
 from treasury.provider.refusals import ACCOUNT_TROUBLE
 from treasury.reconciliation.breaks import Acceptance, id_of_subject
@@ -34,6 +36,16 @@ ROUNDS = 2
 """How often they are queried when no answer comes; the client retries each query as well."""
 AT_ONCE = 2_000
 """References of a first run that are in memory at once."""
+
+
+def check_clock_before(desk: Desk, run_key: str, limits: Limits) -> None:
+    """Check the clock before payments of a run are recorded, or judged again: their day and cooling time count by it.
+
+    Raises `ConfigurationError`. Of a run of which nothing waits nothing is checked.
+    """
+    waits = desk.ledger.run(run_key) is None or desk.ledger.order_ids(run_key, (State.PREPARED, State.HELD))
+    if waits:
+        desk.check_clock(counts_from_now=has_cooling(limits))
 
 
 def check_before_sending(desk: Desk, run_key: str) -> str | None:
