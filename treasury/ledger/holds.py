@@ -74,7 +74,7 @@ def hold_payees(ledger: Ledger, connection: Connection, run_key: str, limits: Li
     now = ledger.now()
     limits = _in_force(ledger, connection, run_key, now, limits)
     if holds_payees(limits):
-        for row_ref, reason, kind in list(held_payees(connection, run_key, limits, now)):
+        for row_ref, reason, kind in list(held_payees(connection, ledger.key, run_key, limits, now)):
             _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, kind)
 
 
@@ -85,7 +85,7 @@ def release_cooled(ledger: Ledger, connection: Connection, run_key: str, limits:
     """
     now = ledger.now()
     limits = _in_force(ledger, connection, run_key, now, limits)
-    cooled = cooled_payees(connection, run_key, limits, now)
+    cooled = cooled_payees(connection, ledger.key, run_key, limits, now)
     for row_ref in cooled:
         cause = "the policy does not hold it for its payee any more"
         step = (Event.RELEASE, State.HELD, State.PREPARED, None)

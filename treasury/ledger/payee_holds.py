@@ -7,9 +7,13 @@ from sqlalchemy import Connection, Row, func, select
 
 from treasury.approving.judging import HOUR_MS
 from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.duplicates import DAY_MS, may_be_paid
 from treasury.ledger.earlier_runs import beside_last
+from treasury.ledger.mapping import read_row
+from treasury.ledger.seals import is_sealed_order
 from treasury.money import format_amount
+from treasury.orders.records import Order
 from treasury.orders.states import Hold, State
 from treasury.policy.limits import Limits, PaymentLimits, PayoutLimits, WithdrawalLimits
 
@@ -37,26 +41,27 @@ def _hours(limits: Limits) -> int:
     return limits.cooling_hours if isinstance(limits, WithdrawalLimits) else 0
 
 
-def held_payees(connection: Connection, run_key: str, limits: Limits, now: int) -> Iterator[tuple[str, str, Hold]]:
+def held_payees(
+    connection: Connection, key: LedgerKey, run_key: str, limits: Limits, now: int
+) -> Iterator[tuple[str, str, Hold]]:
     """The waiting payments of a run that are held for their payee, each with the reason."""
     differs = _differs(connection, run_key, limits)
     for row in _not_released(connection, run_key, State.PREPARED, Hold.PAYEE):
-        reason = _why_held(connection, row, limits, now) or differs.get(row.row_ref)
+        reason = _why_held(connection, key, row, limits, now) or differs.get(row.row_ref)
         if reason is not None:
             yield row.row_ref, reason, Hold.PAYEE
     for row in _not_released(connection, run_key, State.PREPARED, Hold.COOLING) if _hours(limits) else ():
-        if not _is_cooled(row, limits, now) and not _was_paid(connection, row):
+        if not _is_cooled(row, limits, now) and not _was_paid(connection, key, row):
             why = f"the first payment to this address: it waits {_hours(limits)} h, or until a person releases it"
             yield row.row_ref, why, Hold.COOLING
 
 
-def cooled_payees(connection: Connection, run_key: str, limits: Limits, now: int) -> list[str]:
+def cooled_payees(connection: Connection, key: LedgerKey, run_key: str, limits: Limits, now: int) -> list[str]:
     """The payments of a run that were held for their payee, and that nothing holds any more."""
     held = [row for row in _not_released(connection, run_key, State.HELD, Hold.PAYEE) if row.hold_kind == Hold.PAYEE]
     differs = _differs(connection, run_key, limits) if held else {}
-    cooled = [
-        row.row_ref for row in held if row.row_ref not in differs and _why_held(connection, row, limits, now) is None
-    ]
+    same = [row for row in held if row.row_ref not in differs]
+    cooled = [row.row_ref for row in same if _why_held(connection, key, row, limits, now) is None]
     waited = _not_released(connection, run_key, State.HELD, Hold.COOLING)
     return cooled + [row.row_ref for row in waited if row.hold_kind == Hold.COOLING and _is_cooled(row, limits, now)]
 
@@ -87,24 +92,32 @@ def _not_released(connection: Connection, run_key: str, state: State, kind: Hold
     return [row for row in rows if kind.value not in (row.released or "").split()]
 
 
-def _was_paid(connection: Connection, row: Row[tuple[()]], name: str | None = None) -> bool:
-    """Tell whether anything of this ledger may have been paid to a row's payee before, under this name if given."""
+def _was_paid(connection: Connection, key: LedgerKey, row: Row[tuple[()]], name: str | None = None) -> bool:
+    """Tell whether anything of this ledger may have been paid to a row's payee before, under this name if given.
+
+    An order that was changed by hand makes nobody known: it may have paid somebody else.
+    """
     table = schema.orders
-    paid = select(table.c.id).where(table.c.payee == row.payee, table.c.id != row.id, may_be_paid(table)).limit(1)
+    paid = select(table).where(table.c.payee == row.payee, table.c.id != row.id, may_be_paid(table))
     paid = paid if name is None else paid.where(table.c.payee_name == name)
-    return connection.execute(paid).first() is not None
+    rows = connection.execute(paid.order_by(table.c.id).limit(LOOKED_AT))
+    return any(is_sealed_order(key, read_row(Order, each)) for each in rows)
 
 
-def _why_held(connection: Connection, row: Row[tuple[()]], limits: Limits, now: int) -> str | None:
+LOOKED_AT = 20
+"""Orders that may have paid somebody before, among which one is looked for that nobody changed."""
+
+
+def _why_held(connection: Connection, key: LedgerKey, row: Row[tuple[()]], limits: Limits, now: int) -> str | None:
     table = schema.orders
     amount = row.amount if row.amount is not None else row.ceiling
     most = _new_above(limits).get(row.currency)
-    if most is not None and (amount is None or Decimal(amount) > most) and not _was_paid(connection, row):
+    if most is not None and (amount is None or Decimal(amount) > most) and not _was_paid(connection, key, row):
         return f"the first payment to this account, and over new_payee_above ({format_amount(most)} {row.currency})"
-    if not _days(limits) or row.payee_name is None or _was_paid(connection, row, row.payee_name):
+    if not _days(limits) or row.payee_name is None or _was_paid(connection, key, row, row.payee_name):
         return None
-    named = select(table.c.id).where(
-        table.c.payee_name == row.payee_name, table.c.payee != row.payee, may_be_paid(table)
+    named = select(table.c.id).where(  # to another account, or it was changed by hand
+        table.c.payee_name == row.payee_name, table.c.id != row.id, may_be_paid(table)
     )
     if connection.execute(named.limit(1)).first() is None:
         return None

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "105"
+VERSION = "106"
 
 metadata = MetaData()
 

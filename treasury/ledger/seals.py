@@ -61,15 +61,16 @@ CHANGED = "changed"
 
 
 def seal_order(key: LedgerKey, order: Order) -> str:
-    """The checksum of an order: what it is, where it stands, what it asks for, what is sent, and what was answered."""
-    fees = (order.fee, order.told_fee)
-    told = (*(None if fee is None else format_amount(fee) for fee in fees), order.fee_currency, order.told_fee_currency)
-    return _seal(key, order, (*_facts(order), *_answers(order), *told, order.masked, str(order.created_at)))
+    """The checksum of an order: what it is, where it stands, what it asks for and of whom, what is sent, and what was
+    answered."""
+    whom = (order.payee, order.payee_name, order.alike)
+    return _seal(key, order, (*_facts(order), *_answers(order), *_told(order), *whom))
 
 
-def sealed_before(key: LedgerKey, order: Order, *, with_answers: bool) -> str:
-    """The checksum of an order in ledgers of before format 105; of before 104 without what was answered."""
-    return _seal(key, order, (*_facts(order), *(_answers(order) if with_answers else ())))
+def sealed_before(key: LedgerKey, order: Order, number: int) -> str:
+    """The checksum of an order in a ledger of a format of before 106."""
+    answers = _answers(order) if number >= 104 else ()
+    return _seal(key, order, (*_facts(order), *answers, *(_told(order) if number >= 105 else ())))
 
 
 def _seal(key: LedgerKey, order: Order, texts: Iterable[str | None]) -> str:
@@ -80,6 +81,12 @@ def _answers(order: Order) -> tuple[str | None, ...]:
     numbers = (order.sent_at, order.absent_since, None if order.status is None else int(order.status))
     asks = order.absences_needed if order.absences_needed not in OF_A_FIRST_RUN else None
     return (order.order_no, order.first_answer, *(None if each is None else str(each) for each in (*numbers, asks)))
+
+
+def _told(order: Order) -> tuple[str | None, ...]:
+    fees = (order.fee, order.told_fee)
+    told = (*(None if fee is None else format_amount(fee) for fee in fees), order.fee_currency, order.told_fee_currency)
+    return (*told, order.masked, str(order.created_at))
 
 
 OF_A_FIRST_RUN = (0, 1)

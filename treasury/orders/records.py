@@ -136,6 +136,12 @@ class Order(Record):
     told_fee: Decimal | None
     """The fee that the service named first; `fee` is the one that it names now."""
     told_fee_currency: str | None
+    payee: str | None = field(repr=False)
+    """Keyed hash of the account that it pays, with its country and bank."""
+    payee_name: str | None = field(repr=False)
+    """Keyed hash of the name that it pays."""
+    alike: str | None = field(repr=False)
+    """Keyed hash of payee, currency and amount."""
     personal: str | None = field(repr=False)
     payload: bytes | None = field(repr=False)
     checksum: str | None = field(repr=False)

@@ -1,4 +1,4 @@
-"""Revision 0105: what people decided is one table, and the checksum of an order covers its fees and whom it names."""
+"""Revision 0105: what people decided is one table."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -18,20 +18,16 @@ from sqlalchemy import (
     Table,
     Text,
     insert,
-    select,
     text,
     update,
 )
 
 from treasury.approving.tokens import Binding, Verb
 from treasury.canonical import canonical_json
-from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.decisions import RecordedDecision
-from treasury.ledger.mapping import read_row
-from treasury.ledger.seals import CHANGED, add_sealed, seal, seal_order, sealed_before
-from treasury.orders.records import Order
+from treasury.ledger.seals import CHANGED, add_sealed, seal
 
 revision = "0105"
 down_revision = "0104"
@@ -134,14 +130,13 @@ SEALED = {
 
 
 def upgrade() -> None:
-    """Bring the decisions into one table, and seal them and the orders anew; what was changed by hand stays so."""
+    """Bring the decisions into one table, and seal them anew; what was changed by hand stays so."""
     connection, opts = op.get_bind(), op.get_context().opts
     key: Any = opts.get("key")  # an empty database has nothing to be sealed
     found = _Former(connection, key, opts.get("account", "")).decisions
     if key is not None:
         _seal(connection, key, schema.plans)
         _seal(connection, key, schema.policies)
-        seal_orders(connection, key, opts["start"])
     for table in (_decisions, _stops, _keyed, _consents, _acceptances):
         op.drop_table(table.name)
     for column in _plans.columns:
@@ -162,20 +157,6 @@ def _seal(connection: Connection, key: LedgerKey, table: Table) -> None:
         if _was_sealed(key, table.name, row):
             resealed = update(table).where(table.c.id == row["id"]).values(checksum=seal(key, table, row))
             connection.execute(resealed)
-
-
-def seal_orders(connection: Connection, key: LedgerKey, start: int) -> None:
-    """Seal the orders of a ledger whose format was `start`."""
-    table = schema.orders
-    for some in batched(connection.execute(select(table.c.id)).scalars().all()):
-        for row in connection.execute(select(table).where(table.c.id.in_(some))).fetchall():
-            order = read_row(Order, row)
-            if order.checksum == sealed_before(key, order, with_answers=start >= ANSWERS_SEALED):
-                connection.execute(update(table).where(table.c.id == order.id).values(checksum=seal_order(key, order)))
-
-
-ANSWERS_SEALED = 104
-"""The format from which on what was answered is sealed, too."""
 
 
 def _rows(connection: Connection, name: str) -> list[dict[str, Any]]:

@@ -1,12 +1,12 @@
-"""Revision 0106, made up: `tests.next_format` says what it adds."""
+"""Revision 0107, made up: `tests.next_format` says what it adds."""
 
 from alembic import op
 from sqlalchemy import BigInteger, Column, String, text
 
 from tests.next_format import OF_ORDERS, columns
 
-revision = "0106"
-down_revision = "0105"
+revision = "0107"
+down_revision = "0106"
 
 NEW_TABLES = ("made_up",)
 NEW_COLUMNS = {"orders": OF_ORDERS}

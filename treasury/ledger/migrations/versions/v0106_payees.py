@@ -1,0 +1,38 @@
+"""Revision 0106: the checksum of an order covers whom it pays, and what it looks like."""
+
+from typing import Any
+
+from alembic import op
+from sqlalchemy import Connection, select, update
+
+from treasury.concurrency.batches import batched
+from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.mapping import read_row
+from treasury.ledger.seals import seal_order, sealed_before
+from treasury.orders.records import Order
+
+revision = "0106"
+down_revision = "0105"
+
+NEW_TABLES: tuple[str, ...] = ()
+NEW_COLUMNS: dict[str, tuple[str, ...]] = {}
+"""The tables and columns that this revision adds."""
+
+
+def upgrade() -> None:
+    """Seal the orders anew; what was changed by hand stays so."""
+    opts = op.get_context().opts
+    key: Any = opts.get("key")  # an empty database has nothing to be sealed
+    if key is not None:
+        seal_orders(op.get_bind(), key, opts["start"])
+
+
+def seal_orders(connection: Connection, key: LedgerKey, start: int) -> None:
+    """Seal the orders of a ledger whose format was `start`."""
+    table = schema.orders
+    for some in batched(connection.execute(select(table.c.id)).scalars().all()):
+        for row in connection.execute(select(table).where(table.c.id.in_(some))).fetchall():
+            order = read_row(Order, row)
+            if order.checksum == sealed_before(key, order, start):
+                connection.execute(update(table).where(table.c.id == order.id).values(checksum=seal_order(key, order)))
