@@ -9,15 +9,15 @@ import pytest
 
 import data
 from tests.engine import paying
+from tests.engine.payees import adopt, named
 from tests.engine.paying import plan_of
-from tests.engine.runs import HEADER, pay
+from tests.engine.runs import pay
 from tests.moved_clock import clock_of
 from tests.parts import DIRECT, QUOTED
 from treasury.call import calls
 from treasury.concurrency.batches import Packed
 from treasury.errors import InvalidSheet, LimitExceeded
 from treasury.ledger.payees import payees, payments_to
-from treasury.ledger.policies import adopt_policy
 from treasury.orders.records import Order
 from treasury.orders.rows import PayoutRow, Route
 from treasury.orders.states import Hold
@@ -27,31 +27,12 @@ from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
 from treasury.planning.offers import Offers, judge_offered
-from treasury.policy.model import parse_policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.reports.plan import preview_page
 from treasury.texts import count_of
 
 OpenDesk = Callable[..., Desk]
-
-LIMITS = {"max_per_run": {"USDT_TRC20": "100000"}}
-
-
-def named(folder: Path, *rows: tuple[str, str, str, str], name: str = "rows.csv") -> Path:
-    """A sheet of direct rows: reference, amount, account, name."""
-    lines = [
-        f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{account},{who},ID,1000120,0812,p@b.example,"
-        for ref, amount, account, who in rows
-    ]
-    file = folder / name
-    file.write_text("\n".join([HEADER, *lines]) + "\n")
-    return file
-
-
-def adopt(desk: Desk, **limits: Any) -> None:
-    policy = parse_policy({"payouts": {**LIMITS, **limits}}, "policy")
-    adopt_policy(desk.ledger, policy, "policy", by="Ada Example", os_user="ada")
 
 
 @pytest.mark.both_databases

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from tests.engine.payees import adopt, named
 from tests.engine.rounds import kinds
 from tests.engine.runs import pay
-from tests.engine.test_payees import adopt, named
 from treasury.ledger import schema
 from treasury.payments.desk import Desk
 

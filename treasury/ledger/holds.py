@@ -1,8 +1,9 @@
 """Holds and releases waiting payments of a run, in the transaction that records them: limits, duplicates, payees."""
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, Row, select, update
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -43,8 +44,7 @@ def hold_duplicates(
     since = ledger.now() - duplicate_days * DAY_MS
     found = {each.row_ref: each.earlier for each in find_duplicates(connection, run_key, since, back)}
     for some in batched(excused(intents, found)):
-        meant = (schema.orders.c.run_key == run_key) & schema.orders.c.row_ref.in_(some)
-        connection.execute(update(schema.orders).where(meant).values(released=Hold.DUPLICATE.value))
+        _excuse(ledger, connection, (schema.orders.c.run_key == run_key) & schema.orders.c.row_ref.in_(some))
         for row_ref in some:
             del found[row_ref]
     names = _request_ids(connection, run_key, found)
@@ -54,6 +54,19 @@ def hold_duplicates(
     for row_ref, earlier in found.items():
         reason = f"same payee, amount and currency as {earlier}; if it is meant, {how.format(names[row_ref])}"
         _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
+
+
+def _excuse(ledger: Ledger, connection: Connection, meant: ColumnElement[bool]) -> None:
+    """Note of these payments that their rows say why they are no duplicates."""
+    table = schema.orders
+    for row in connection.execute(select(table).where(meant).with_for_update()).fetchall():
+        values = with_seal(ledger.key, read_row(Order, row), {"released": _released(row, Hold.DUPLICATE)})
+        connection.execute(update(table).where(table.c.id == row.id).values(**values))
+
+
+def _released(row: Row[Any], kind: Hold) -> str:
+    """The kinds of hold that a row is released from, with one more."""
+    return f"{row.released or ''} {kind.value}".strip()
 
 
 def _request_ids(connection: Connection, run_key: str, row_refs: Iterable[str]) -> dict[str, str]:
@@ -136,7 +149,7 @@ def _step(
     if row is None:
         return  # it is elsewhere: a person cancels without waiting for this transaction
     if released is not None:
-        values |= {"released": f"{row.released or ''} {released.value}".strip()}
+        values |= {"released": _released(row, released)}
     sealed = with_seal(ledger.key, read_row(Order, row), values)
     connection.execute(update(table).where(table.c.id == row.id).values(**sealed))
     ledger.journal_step(connection, row.id, event, source, target, cause=reason or cause)

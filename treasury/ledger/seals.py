@@ -61,9 +61,9 @@ CHANGED = "changed"
 
 
 def seal_order(key: LedgerKey, order: Order) -> str:
-    """The checksum of an order: what it is, where it stands, what it asks for and of whom, what is sent, and what was
-    answered."""
-    whom = (order.payee, order.payee_name, order.alike)
+    """The checksum of an order: what it is, where it stands, what it asks for, whom it pays and what it was released
+    from, what is sent, and what was answered."""
+    whom = (order.payee, order.payee_name, order.alike, order.released)
     return _seal(key, order, (*_facts(order), *_answers(order), *_told(order), *whom))
 
 

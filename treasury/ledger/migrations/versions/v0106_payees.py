@@ -1,4 +1,4 @@
-"""Revision 0106: the checksum of an order covers whom it pays, and what it looks like."""
+"""Revision 0106: the checksum of an order covers whom it pays, what it looks like and was released from."""
 
 from typing import Any
 
