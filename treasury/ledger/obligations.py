@@ -201,8 +201,9 @@ def traded_on(ledger: Ledger, since: int, replaced: Collection[str] = ()) -> Tra
             amount = parse_amount(row.amount or "0")
             moved[row.currency] += amount
             spent += [] if trade is not None else [(json.loads(row.masked).get("symbol", ""), row.currency, amount)]
-        if row.receive_currency is not None:
-            moved[row.receive_currency] += parse_amount(row.receive_amount or "0")
+        if row.receive_currency is not None:  # before its quote, what its plan expects
+            expected = ZERO if trade is None else trade.expected_receive
+            moved[row.receive_currency] += expected if row.receive_amount is None else parse_amount(row.receive_amount)
     return Traded(dict(moved), tuple(spent), dict(value), sum((each.cost for each in planned.values()), ZERO))
 
 
