@@ -111,6 +111,21 @@ def test_what_another_run_pays_meanwhile_is_not_counted_twice(
     assert sum(made.value for made in trades_made(desk)) < 1300  # 1200 are lacking
 
 
+def test_nothing_is_converted_for_what_payments_on_their_way_took_already(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """The account says that the service debits payouts when it accepts them, and they take days."""
+    balances = {**HELD, "USDT_TRC20": D(1800)}
+    sandbox = start_sandbox(balances=balances, settle_seconds=100_000, behaviour=Behaviour(debited_when="accepted"))
+    desk = open_desk(sandbox.base_url, service=ServiceRules(debited_when={"payout": "accepted"}))
+    rules, other = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *OTHER, name="other.csv")
+    fund_and_pay(desk, other, rules, tmp_path / "other", "other", 0)
+    assert available(sandbox, "USDT_TRC20") == 500
+    file = sheet(tmp_path, ("a", "450", "12345670001"))
+    assert fund_and_pay(desk, file, rules, tmp_path / "out", seconds=0)["counts"] == {"in_progress": 1}
+    assert kinds(sandbox).count("conversion_execute") == 0
+
+
 @pytest.mark.parametrize(("amount", "lacks"), [("40", {}), ("80", {"USDT_TRC20": D(40)})])
 @pytest.mark.parametrize("leaves", ["before the balance is read", "after it"])
 def test_what_leaves_while_the_funds_of_a_run_are_judged_is_counted_once(

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treasury.money import exact
+from treasury.money import ZERO, exact
 from treasury.planning.funding import bounded, gap_of, is_within, plan_funding, why_unfunded
 from treasury.planning.funding_trades import FundingTrade, bounds_of, debits_of
-from treasury.planning.position import Obligation, Snapshot
+from treasury.planning.position import InFlight, Obligation, Snapshot
 from treasury.planning.rebalancing import Rebalancing
 from treasury.planning.trades import Rates, Side, Trade, bounded_trade
 from treasury.policy.model import Policy
@@ -73,6 +73,19 @@ def test_it_is_enough_and_takes_nothing_that_others_need(
     agreed = bounded(trades, 50, D(25))
     assert is_within(trades, agreed, {})
     assert tuple(FundingTrade.from_dict(each.as_dict()) for each in agreed) == agreed
+
+
+def test_it_is_enough_beside_payments_on_their_way_that_are_more_than_is_there() -> None:
+    sent = InFlight("tf-1", "other", "a", "USDT_TRC20", D(1000), is_known=True, is_conversion=False)
+    snapshot = replace(
+        holding(USDT=5000, ETH=2, BTC="0.4", USDT_TRC20=600), in_flight=(sent,), held={"USDT_TRC20": ZERO}
+    )
+    needs = {"USDT_TRC20": D(550)}
+    assert gap_of(snapshot, needs) == {"USDT_TRC20": D(950)}
+    [trade] = trades_of(plan_funding(POLICY, snapshot, needs, "run"))
+    bought = trade.expected_receive * (1 - snapshot.fee_bps / 10_000) * D("0.995")  # at the worst rate
+    after = {**snapshot.available, "USDT_TRC20": D(600) + bought}
+    assert gap_of(replace(snapshot, available=after), needs) == {}
 
 
 def test_what_other_payments_need_of_other_assets_is_not_spent() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treasury.errors import InputError
-from treasury.planning.position import InFlight, Obligation, Snapshot
+from treasury.planning.position import InFlight, Obligation, Snapshot, not_explained, position_of
 from treasury.planning.rebalancing import Rebalancing, plan_rebalancing
 from treasury.planning.trades import Rates, Side, Trade, TradePlan
 from treasury.policy.model import Policy
@@ -178,6 +178,33 @@ def test_what_the_service_holds_back_is_not_counted_twice(held: Decimal | None, 
     [line] = [line for line in decided.lines if line.asset == "USDT"]
     assert line.position is not None
     assert line.position.spendable == D(spendable)
+
+
+@pytest.mark.parametrize(
+    ("debited", "held", "spendable"),
+    [
+        *((None, None, "9000"), (True, None, "9000"), (False, None, "5000")),
+        *((None, D(0), "5000"), (True, D(0), "9000"), (False, D(0), "5000"), (False, D(4000), "9000")),
+    ],
+)
+def test_a_payment_on_its_way_counts_as_spent_unless_it_is_known_to_be(
+    debited: bool | None, held: Decimal | None, spendable: str
+) -> None:
+    order = flying(currency="USDT", amount=D(4000), is_conversion=False, symbol=None, debited=debited)
+    decided = decide({"ETH": "2", "USDT": "9000"}, in_flight=(order,), held={} if held is None else {"USDT": held})
+    [line] = [line for line in decided.lines if line.asset == "USDT"]
+    assert line.position is not None
+    assert line.position.spendable == D(spendable)
+
+
+def test_what_is_held_back_for_a_payment_that_was_debited_covers_no_other() -> None:
+    orders = (
+        flying(currency="USDT", amount=D(4000), is_conversion=False, symbol=None, debited=True),
+        flying(currency="USDT", amount=D(3000), is_conversion=False, symbol=None, request_id="tf-2"),
+    )
+    snapshot = Snapshot(NOW, available={"USDT": D(9000)}, in_flight=orders, held={"USDT": D(4000)})
+    assert position_of(snapshot, "USDT").spendable == D(6000)
+    assert [each.request_id for each in not_explained(snapshot)] == ["tf-2"]
 
 
 def test_an_unknown_conversion_stops_its_pair_and_no_other() -> None:

@@ -15,15 +15,20 @@ from treasury.ledger.day import is_counted
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
+from treasury.ledger.unpriced import debit_of
 from treasury.money import ZERO, canonical, exact, parse_amount, sums_of
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, NEVER_RELEASED, OPEN, Hold, State
 from treasury.planning.position import InFlight, Obligation
 from treasury.planning.proceeds import MadeRound, Proceeds, unspent_proceeds
 from treasury.planning.trades import Trade, Traded, TradePlan
+from treasury.provider.service_rules import ServiceRules
 
 HELD_BACK = (Hold.LIMIT, Hold.COOLING, Hold.PAYEE)
 """Why an order is held that is likely to be paid once a person, or time, releases it."""
+
+DEBITED = {"debited": True, "undebited": False}
+"""The sum of `Flows` that an open order belongs to -> whether its amount was taken already, where that is known."""
 
 ADDS = "adds"
 """The member of what approvers see of a plan that says that its rows are added to a run that began."""
@@ -32,20 +37,22 @@ FEES_OF = 20
 """So many newest conversions say which fee the next one is expected to take."""
 
 
-def orders_in_flight(ledger: Ledger, replaced: Collection[str] = ()) -> tuple[InFlight, ...]:
+def orders_in_flight(ledger: Ledger, rules: ServiceRules, replaced: Collection[str] = ()) -> tuple[InFlight, ...]:
     """Orders of every run that left, or may have left, and are not final; and conversions that are not sent yet.
 
     Of what is held, the conversions that may have been made: a purchase of which nobody knows is not made again.
-    `replaced`: runs whose unsent conversions count for none, because who plans now cancels them.
+    `rules`: say what was debited already; `replaced`: runs whose unsent conversions count for none, because who plans
+    now cancels them.
     """
     table = schema.orders.c
     held = (table.state == State.HELD.value) & table.hold_kind.in_([kind.value for kind in NEVER_RELEASED])
     columns = (table.request_id, table.run_key, table.row_ref, table.operation, table.state, table.currency)
     amounts = (table.amount, table.ceiling, table.receive_currency, table.receive_amount, table.masked)
+    answered = (table.order_no, table.status)
     unsent = (table.state == State.PREPARED.value) & table.run_key.not_in(list(replaced))
     chosen = table.state.in_([state.value for state in OPEN]) | ((held | unsent) & (table.operation == CONVERSION))
     chosen &= table.currency.is_not(None)
-    rows = ledger.read(select(*columns, *amounts).where(chosen).order_by(table.id))
+    rows = ledger.read(select(*columns, *amounts, *answered).where(chosen).order_by(table.id))
     not_quoted = {
         (row.run_key, row.row_ref) for row in rows if row.operation == CONVERSION and row.receive_amount is None
     }
@@ -66,6 +73,7 @@ def orders_in_flight(ledger: Ledger, replaced: Collection[str] = ()) -> tuple[In
             receive_currency=row.receive_currency if is_conversion else None,
             receive_amount=None if brings is None else parse_amount(brings),
             is_sent=is_sent,
+            debited=DEBITED.get(debit_of(row, rules)),
         )
         found.append(each)
     return tuple(found)

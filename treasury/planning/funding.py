@@ -43,7 +43,7 @@ def gap_of(snapshot: Snapshot, needs: Mapping[str, Decimal]) -> dict[str, Decima
     """Currency -> what is missing of what has to be there; only what may certainly be spent counts as there."""
     found = {}
     for asset, need in sorted(needs.items()):
-        there = position_of(snapshot, asset).spendable if asset in snapshot.available else ZERO
+        there = position_of(snapshot, asset).certain if asset in snapshot.available else ZERO
         if need > there:
             found[asset] = need - there
     return found

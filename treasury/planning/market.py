@@ -110,20 +110,22 @@ class Market:
             return "its band is a share of everything held, and a balance or rate of that is missing"
         return None
 
-    def holding(self, asset: str) -> Holding | None:
-        """An asset as the planner takes it; None for one that stays as it is."""
+    def holding(self, asset: str, *, is_certain: bool = False) -> Holding | None:
+        """An asset as the planner takes it; None for one that stays as it is. `is_certain`: with what certainly stays
+        of it, and what conversions on their way are to bring."""
         if self.why_not(asset) is not None:
             return None
         position = self.positions[asset]
+        expected = min(position.expected, position.certain + position.incoming) if is_certain else position.expected
         floor, minimum, target = (self.level(asset, name) or ZERO for name in ("floor", "minimum", "target"))
         maximum = self.level(asset, "maximum") if self.has_upper_edge(asset) else None
         reserve = (self.level(asset, "reserve") or ZERO) + self.snapshot.doubtful.get(asset, ZERO)
-        need = self._with_slippage(position.need, position.expected)
-        left = max(position.expected - need, ZERO)
+        need = self._with_slippage(position.need, expected)
+        left = max(expected - need, ZERO)
         return Holding(
             asset=asset,
             spendable=position.spendable,
-            expected=position.expected,
+            expected=expected,
             need=need,
             floor=self._with_slippage(floor, left),
             minimum=min(self._with_slippage(minimum, left), max(target, minimum)),

@@ -38,6 +38,8 @@ class InFlight:
     receive_amount: Decimal | None = None
     is_sent: bool = True
     """Whether it left, or may have; else it is a conversion that is recorded, which its run sends, or cancels."""
+    debited: bool | None = None
+    """Whether its amount was taken already, where the account's `debited_when` says; None where nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +156,14 @@ class Position:
 
     @property
     def spendable(self) -> Decimal:
-        """Return what may certainly be spent; surpluses and funds are counted from it."""
-        return max(self.available - self.outgoing, ZERO)
+        """Return what may certainly be spent; surpluses are counted from it."""
+        return max(self.certain, ZERO)
+
+    @property
+    def certain(self) -> Decimal:
+        """Return what certainly stays once all that is on its way out has left, also below zero; funds are counted
+        from it."""
+        return self.available - self.outgoing
 
     @property
     def need(self) -> Decimal:
@@ -169,19 +177,24 @@ def position_of(snapshot: Snapshot, asset: str) -> Position:
     flying = [each for each in snapshot.in_flight if each.currency == asset and each.is_sent]
     unsent = sum((each.amount for each in snapshot.in_flight if each.currency == asset and not each.is_sent), ZERO)
     held = snapshot.held.get(asset)
-    if held is None:  # payments count as debited when they were accepted, conversions as not yet
-        open_debits = _sum(flying, of_known=True, conversions=True)
-    else:
-        open_debits = max(_sum(flying, of_known=True, conversions=None) - held, ZERO)
+    known, taken = _sum(flying, of_known=True, conversions=None), _taken(flying, held)
     incoming = sum((each.receive_amount or ZERO for each in snapshot.in_flight if each.receive_currency == asset), ZERO)
     return Position(
         asset,
         snapshot.available[asset],
         incoming,
-        unsent + open_debits + _sum(flying, of_known=False, conversions=None),
+        unsent + max(known - max(taken, held or ZERO), ZERO) + _sum(flying, of_known=False, conversions=None),
         _sum(flying, of_known=False, conversions=False),
         tuple(each for each in snapshot.obligations if each.asset == asset),
     )
+
+
+def _taken(orders: Iterable[InFlight], held: Decimal | None) -> Decimal:
+    """Return what known orders took already; where nobody knows, and the service does not say what it holds back, a
+    payment counts as debited when it was accepted, a conversion as not yet."""
+    known = [each for each in orders if each.is_known]
+    counts = [held is None and not each.is_conversion if each.debited is None else each.debited for each in known]
+    return sum((each.amount for each, is_taken in zip(known, counts, strict=True) if is_taken), ZERO)
 
 
 def not_explained(snapshot: Snapshot) -> list[InFlight]:
@@ -193,8 +206,9 @@ def not_explained(snapshot: Snapshot) -> list[InFlight]:
     for asset in sorted(snapshot.available):
         paid = [each for each in snapshot.in_flight if each.currency == asset and not each.is_conversion]
         held = snapshot.held.get(asset)
-        is_all_held = held is None or _sum(paid, of_known=True, conversions=False) <= held
-        found += [each for each in paid if not (each.is_known and is_all_held)]
+        known = _sum(paid, of_known=True, conversions=False)
+        is_all_held = held is None or known <= max(held, _taken(paid, held))
+        found += [each for each in paid if not (each.is_known and (is_all_held or each.debited))]
     return found
 
 

@@ -133,21 +133,17 @@ def plan_obligations(policy: Policy, snapshot: Snapshot, unreserved: Collection[
     with localcontext(EXACT):
         market = Market(policy, snapshot)
         kept = {"floor": ZERO, "minimum": ZERO, "target": ZERO, "maximum": None}
-        holdings = [replace(each, **kept) for each in _holdings(market)]  # type: ignore[arg-type]
-        holdings = [_certain(market, each) if each.asset in unreserved else each for each in holdings]
+        holdings = [replace(each, **kept) for each in _holdings(market, unreserved)]  # type: ignore[arg-type]
+        holdings = [replace(each, reserve=ZERO) if each.asset in unreserved else each for each in holdings]
         terms = market.terms({each.asset: each.spendable for each in holdings})
         return _Decided(market, holdings, plan_conversions(holdings, market.pairs(), terms), {}).rebalancing()
 
 
-def _holdings(market: Market) -> list[Holding]:
-    found = (market.holding(asset) for asset in market.assets if asset in market.snapshot.available)
+def _holdings(market: Market, certain: Collection[str] = ()) -> list[Holding]:
+    """The assets as the planner takes them; some with what certainly stays of them."""
+    known = [asset for asset in market.assets if asset in market.snapshot.available]
+    found = (market.holding(asset, is_certain=asset in certain) for asset in known)
     return [each for each in found if each is not None]
-
-
-def _certain(market: Market, holding: Holding) -> Holding:
-    """An asset with what may certainly be spent of it, and what conversions on their way are to bring."""
-    certain = holding.spendable + market.positions[holding.asset].incoming
-    return replace(holding, reserve=ZERO, expected=min(holding.expected, certain))
 
 
 def _is_over(shortfall: Shortfall) -> bool:

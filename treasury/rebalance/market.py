@@ -114,7 +114,7 @@ def _read_once(
     desk: Desk, policy: Policy, balances_file: Path | None, needed: Iterable[str], replaced: Collection[str]
 ) -> Snapshot:
     now = desk.ledger.now()
-    in_flight = obligations.orders_in_flight(desk.ledger, replaced)
+    in_flight = obligations.orders_in_flight(desk.ledger, desk.account.rules, replaced)
     needs = _needs(desk, policy)
     assets = assets_of(policy, {*needed, *(each.asset for each in needs[0])})
     found = _from_service(desk, assets) if balances_file is None else _from_file(desk, policy, assets, balances_file)
