@@ -226,6 +226,19 @@ def test_a_conversion_that_fails_is_planned_again_at_the_next_start(
     assert [order.state for order in desk.ledger.orders(run_key="run.fund-2")] == [State.SETTLED]
 
 
+def test_the_newest_conversion_says_first_why_a_run_is_not_funded(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """What earlier starts tried and this run ended itself is not repeated in each reason, which would grow for ever."""
+    desk, rules = open_desk(start_sandbox(balances=HELD).base_url), policy(tmp_path, "fee_bps = 1", PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, *ROWS)
+    record(desk, file, rules)
+    whys = [convert(desk, file, rules) or "" for _ in range(3)]
+    assert "buy-USDT_TRC20 (run.fund-3): not sent, the quote's fee is " in whys[2]
+    assert "cancelled" not in whys[2]
+    assert len(whys[2]) - len(whys[0]) < 5
+
+
 def test_rows_that_wait_are_funded_again_where_their_money_went(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

@@ -209,9 +209,7 @@ def why_not_funded(desk: Desk, plan: PayoutPlan, done: Sequence[Done] = ()) -> s
     said = [f"{each}: it was recorded before and is paid first" for each in paid_first(desk, plan)]
     said += _on_their_way(position, gap, rounds_of(desk.ledger, plan.run_key))
     said += _why_nothing_more(desk, plan, done)
-    said += [
-        _as_words(order) for key in rounds_of(desk.ledger, plan.run_key) for order in desk.ledger.orders(run_key=key)
-    ]
+    said += _what_became_of(desk, rounds_of(desk.ledger, plan.run_key))
     return _not_funded(desk, plan, f"{shown_gap(gap)} missing" + (f" ({'; '.join(said)})" if said else ""))
 
 
@@ -248,6 +246,14 @@ def _why_nothing_more(desk: Desk, plan: PayoutPlan, done: Sequence[Done]) -> Ite
         return
     if lack.trades and (agreed is None or not is_within_bounds(desk, plan.run_key, agreed, lack.trades)):
         yield "more has to be converted than was agreed to: start it again, and it is planned anew"
+
+
+def _what_became_of(desk: Desk, keys: Sequence[str]) -> Iterator[str]:
+    """The conversions of a run, the newest first; not what earlier starts left unsent and was planned anew."""
+    for key in reversed(keys):
+        for order in desk.ledger.orders(run_key=key):
+            if order.state is not State.CANCELLED or key == keys[-1]:
+                yield _as_words(order)
 
 
 def _as_words(order: Order) -> str:
