@@ -229,7 +229,7 @@ def test_a_conversion_that_fails_is_planned_again_at_the_next_start(
 def test_the_newest_conversion_says_first_why_a_run_is_not_funded(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
-    """What earlier starts tried and this run ended itself is not repeated in each reason, which would grow for ever."""
+    """A reason that repeated all that earlier starts tried, and this run ended itself, would grow with each start."""
     desk, rules = open_desk(start_sandbox(balances=HELD).base_url), policy(tmp_path, "fee_bps = 1", PAYOUTS, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
     record(desk, file, rules)

@@ -12,13 +12,14 @@ from tests.engine.funded import (
     HELD,
     PAYOUTS,
     ROWS,
+    convert,
     fund_and_pay,
     plan_round,
     record,
     record_round,
     rules_of_a_day,
 )
-from tests.engine.rounds import kinds, policy, start
+from tests.engine.rounds import available, kinds, policy, start
 from tests.engine.runs import results, sheet
 from tests.moved_clock import clock_of
 from treasury.errors import InputError
@@ -116,6 +117,36 @@ def test_a_rebalancing_that_was_planned_before_another_conversion_was_recorded_i
     start(desk, rules, tmp_path / "rebalanced")
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
     assert kinds(sandbox) == ["conversion_execute", *["payout"] * 3]
+
+
+@pytest.mark.both_databases
+def test_a_rebalancing_spends_nothing_that_another_conversion_spent_since_it_was_planned(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """Each by itself leaves the base asset at its minimum, 500; both together would not."""
+    sandbox = start_sandbox(balances={"USDT": D(1600), "BTC": D("0.19"), "USDT_TRC20": D(200)})
+    desk, rules, file = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+    early = plan_rebalancing(desk, rules)  # it buys BTC with USDT, and waits for a yes
+    assert [trade.currency for trade in rebalancing.kept_plan(desk, early).trades] == ["USDT"]
+    record(desk, file, rules)
+    assert convert(desk, file, rules) is None  # about 1,000 USDT
+    with pytest.raises(InputError, match=r"conversions were recorded since it was planned that spend USDT, too"):
+        record_rebalancing(desk, early, rules)
+    start(desk, rules, tmp_path / "rebalanced")
+    assert available(sandbox, "USDT") >= 500
+
+
+def test_a_rebalancing_spends_nothing_that_payments_need_since_a_person_said_yes(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={"USDT": D(1600), "BTC": D("0.19")})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    early, file = plan_rebalancing(desk, rules), sheet(tmp_path, ("a", "900", "12345670001"))
+    file.write_text(file.read_text().replace("USDT_TRC20", "USDT"))
+    assert rebalancing.planned_round(desk, None, rules, {}, early["plan_sha256"]) == early
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 1}
+    with pytest.raises(InputError, match="is not needed any more, or less of it"):
+        rebalancing.planned_round(desk, None, rules, {}, early["plan_sha256"])
 
 
 def test_what_an_earlier_rebalancing_left_unsent_counts_for_none(

@@ -97,6 +97,14 @@ def conversions_since(ledger: Ledger, since: int) -> list[Order]:
     return [read_row(Order, row) for row in ledger.read(query)]
 
 
+def debited_since(ledger: Ledger, since: int) -> set[str]:
+    """The currencies that payments debit which were recorded, or left, at or after a moment, Unix ms."""
+    table = schema.orders.c
+    chosen = (table.created_at >= since) | (table.sent_at >= since)
+    chosen &= (table.operation != CONVERSION) & table.currency.is_not(None)
+    return {row.currency for row in ledger.read(select(table.currency).distinct().where(chosen))}
+
+
 def unsent_conversions(ledger: Ledger, kind: str) -> list[str]:
     """The run keys of a kind that have conversions which were not sent."""
     orders, runs = schema.orders.c, schema.runs.c

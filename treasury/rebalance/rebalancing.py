@@ -14,13 +14,12 @@ from treasury.approving.tokens import Token
 from treasury.errors import InputError, LimitExceeded
 from treasury.ledger import obligations, snapshots
 from treasury.ledger.approvals import waiting_plan
-from treasury.ledger.day import NOT_COUNTED
 from treasury.ledger.proposals import is_cancelled
 from treasury.ledger.snapshots import snapshot_of
 from treasury.ledger.trade_plans import plan_hash, record_plan, recorded_plan
 from treasury.money import parse_amount, sums_of
 from treasury.orders.records import Order
-from treasury.orders.states import NEVER_RELEASED, State
+from treasury.orders.states import State
 from treasury.payments.approving import approvals_of, maker_of
 from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
@@ -33,6 +32,7 @@ from treasury.policy.limits import why_approvals
 from treasury.policy.model import Policy
 from treasury.rebalance import market
 from treasury.rebalance.consent import KIND, NOBODY_YET, TABLE, trade_rules
+from treasury.rebalance.stale import is_doubtful, why_stale
 
 LOG = logging.getLogger("treasury")
 
@@ -141,9 +141,12 @@ def planned_round(
     """
     if plan is not None:
         found = round_of(desk, *plan_by_hash(desk, plan))
-        is_old = found.snapshot is not None and desk.ledger.now() - found.snapshot.at > OLD_MS
         is_new = desk.ledger.run(found.run_key) is None
-        if is_old and is_new and (why := why_not_wanted(desk, policy_file, found)) is not None:
+        if (
+            is_new
+            and is_doubtful(desk, found.plan, found.snapshot)
+            and (why := why_not_wanted(desk, policy_file, found)) is not None
+        ):
             raise InputError(why)
     else:
         but = {symbol for each in before for symbol in each["unsettled"]}
@@ -163,10 +166,6 @@ def planned_round(
 
 def _is_of_a_file(found: Round) -> bool:
     return found.snapshot is not None and found.snapshot.source != Snapshot(0).source
-
-
-OLD_MS = 5 * 60_000
-"""A plan older than this is planned again before it begins, to see whether it is still needed, ms."""
 
 
 def kept_decisions(desk: Desk, planned: Planned, policy_file: Path | None = None) -> dict[str, Any]:
@@ -266,7 +265,7 @@ def stored_round(desk: Desk, policy_file: Path | None) -> Round | None:
 
 def why_not_wanted(desk: Desk, policy_file: Path | None, found: Round) -> str | None:
     """Why a round that waited may not begin: others bought what it buys, or it is not needed; None while it may."""
-    if (why := why_stale(desk, found)) is not None:
+    if (why := why_stale(desk, found.run_key, found.plan, found.snapshot)) is not None:
         return why
     if _is_still_wanted(desk, policy_file, found):
         return None
@@ -296,24 +295,6 @@ def _is_still_wanted(desk: Desk, policy_file: Path | None, found: Round) -> bool
         if is_still_wanted(trades, (*again.trades, *again.later)):
             return True
     return False
-
-
-def why_stale(desk: Desk, found: Round) -> str | None:
-    """Why a round may not begin any more: others bought since it was planned what it buys; None while it may."""
-    if found.snapshot is None:
-        return None
-    counted = {each.request_id for each in found.snapshot.in_flight}
-    bought = {trade.receive_currency for trade in (*found.plan.trades, *found.plan.later)}
-    for order in obligations.conversions_since(desk.ledger, found.snapshot.at):
-        is_new = order.run_key != found.run_key and order.request_id not in counted
-        is_made = order.state.value not in NOT_COUNTED or order.hold_kind in NEVER_RELEASED
-        if is_new and is_made and order.receive_currency in bought:
-            return (
-                f"run {found.run_key}: conversions were recorded since it was planned that bring "
-                f"{order.receive_currency}, too ({order.row_ref} of run {order.run_key}); nothing was traded: start it "
-                "again, and it is planned anew"
-            )
-    return None
 
 
 def round_of(desk: Desk, run_key: str, plan: TradePlan) -> Round:

@@ -25,7 +25,8 @@ from treasury.policy.model import Policy
 from treasury.provider.conversion import ConversionExecute, ConversionQuote
 from treasury.provider.service_rules import ServiceRules
 from treasury.rebalance.consent import KIND, TABLE, note_yes, trade_rules
-from treasury.rebalance.rebalancing import Round, counted_debits, round_of, today_of, why_stale
+from treasury.rebalance.rebalancing import Round, counted_debits, round_of, today_of
+from treasury.rebalance.stale import why_stale
 
 
 class RecordedTrade(TypedDict):
@@ -95,7 +96,8 @@ def _commit_in_limits(desk: Desk, wanted: _Trades, governed: Governing, rules: I
             break
         if governed.policy is not None and (over := _over(desk, wanted.plan, governed.policy)) is not None:
             raise LimitExceeded(f"run {wanted.run_key}: {over}; nothing was traded")
-        if wanted.planned is not None and (why := why_stale(desk, wanted.planned)) is not None:
+        snapshot = None if wanted.planned is None else wanted.planned.snapshot
+        if (why := why_stale(desk, wanted.run_key, wanted.plan, snapshot)) is not None:
             raise InputError(why)
         intents = [plan_trade(trade, desk.account.rules) for trade in wanted.trades]
         beside = dataclasses.replace(rules, newest_order=newest if rules.newest_order is None else rules.newest_order)
