@@ -126,6 +126,21 @@ def test_nothing_is_converted_for_what_payments_on_their_way_took_already(
     assert kinds(sandbox).count("conversion_execute") == 0
 
 
+def test_a_plan_says_what_is_converted_for_orders_on_their_way(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """Nobody knows whether they were debited; the balance alone would do, so that the plan could not be redone."""
+    balances = {**HELD, "USDT_TRC20": D(1800)}
+    sandbox = start_sandbox(balances=balances, settle_seconds=100_000, behaviour=Behaviour(debited_when="accepted"))
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    fund_and_pay(desk, sheet(tmp_path, *OTHER, name="other.csv"), rules, tmp_path / "other", "other", 0)
+    file = sheet(tmp_path, ("a", "450", "12345670001"))
+    assert record(desk, file, rules).summary()["paid_first"] == ["orders on their way: 1300 USDT_TRC20"]
+    sandbox.deposit("BTC", "-0.8")
+    sandbox.deposit("USDT", "-5000")
+    assert "orders on their way: 1300 USDT_TRC20: the service may still debit it" in str(convert(desk, file, rules))
+
+
 @pytest.mark.parametrize(("amount", "lacks"), [("40", {}), ("80", {"USDT_TRC20": D(40)})])
 @pytest.mark.parametrize("leaves", ["before the balance is read", "after it"])
 def test_what_leaves_while_the_funds_of_a_run_are_judged_is_counted_once(

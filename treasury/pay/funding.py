@@ -26,7 +26,7 @@ from treasury.payments.cancelling import cancel_order
 from treasury.payments.desk import Desk
 from treasury.payments.execution import ask_before_converting, follow_orders, open_orders, why_stopped
 from treasury.payments.governing import governing
-from treasury.planning.funding import clipped, gap_of, shown_gap
+from treasury.planning.funding import clipped, gap_of, on_their_way, shown_gap
 from treasury.planning.payouts import MadePlan, PayoutPlan
 from treasury.planning.position import Snapshot
 from treasury.planning.trades import TradePlan, is_still_wanted
@@ -207,13 +207,14 @@ def why_not_funded(desk: Desk, plan: PayoutPlan, done: Sequence[Done] = ()) -> s
         if not gap:
             return None
     said = [f"{each}: it was recorded before and is paid first" for each in paid_first(desk, plan)]
-    said += _on_their_way(position, gap, rounds_of(desk.ledger, plan.run_key))
+    said += [f"{each}: the service may still debit it" for each in on_their_way(position, gap)]
+    said += _to_be_brought(position, gap, rounds_of(desk.ledger, plan.run_key))
     said += _why_nothing_more(desk, plan, done)
     said += _what_became_of(desk, rounds_of(desk.ledger, plan.run_key))
     return _not_funded(desk, plan, f"{shown_gap(gap)} missing" + (f" ({'; '.join(said)})" if said else ""))
 
 
-def _on_their_way(position: Snapshot, gap: Mapping[str, Decimal], own: Collection[str]) -> Iterator[str]:
+def _to_be_brought(position: Snapshot, gap: Mapping[str, Decimal], own: Collection[str]) -> Iterator[str]:
     """Conversions of other runs that are to bring what is missing."""
     for each in position.in_flight:
         if each.is_conversion and each.receive_currency in gap and each.run_key not in own:

@@ -25,7 +25,7 @@ from treasury.payments.approving import binding_of, is_recorded
 from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
 from treasury.planning.fills import FillVerdict
-from treasury.planning.funding import bounded, is_within
+from treasury.planning.funding import bounded, is_within, on_their_way
 from treasury.planning.funding_trades import FundingTrade
 from treasury.planning.payouts import PayoutPlan, with_conversions
 from treasury.planning.trades import Trade, TradePlan
@@ -163,6 +163,7 @@ def whole_run(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
 def _planned(desk: Desk, plan: PayoutPlan, lack: Lack, *, keep: bool) -> PayoutPlan:
     terms = policy_of(plan).trading
     bounds = bounded(lack.trades, terms.slippage_bps, terms.min_trade)
+    plan = replace(plan, paid_first=(*plan.paid_first, *on_their_way(lack.snapshot, lack.needs)))
     found = with_conversions(plan, bounds, _spent(desk, plan.run_key))
     if keep and found.conversions:
         _keep(desk, found, plan.sha256)

@@ -49,6 +49,12 @@ def gap_of(snapshot: Snapshot, needs: Mapping[str, Decimal]) -> dict[str, Decima
     return found
 
 
+def on_their_way(snapshot: Snapshot, assets: Iterable[str]) -> tuple[str, ...]:
+    """Return what orders on their way may still take of assets, in words: it counts in what has to be there."""
+    taken = {asset: position_of(snapshot, asset).outgoing for asset in sorted(assets) if asset in snapshot.available}
+    return tuple(f"orders on their way: {format_amount(most)} {asset}" for asset, most in taken.items() if most)
+
+
 @exact
 def bounded(trades: Iterable[Trade], slippage_bps: int, min_trade: Decimal) -> tuple[FundingTrade, ...]:
     """Return what people agree to of planned conversions: what they spend at the worst rate of their bounds, and one

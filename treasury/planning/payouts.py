@@ -46,7 +46,7 @@ class PayoutPlan:
     converted: Mapping[str, Decimal] = field(default_factory=dict)
     """Currency -> what conversions under earlier plans of its run spent."""
     paid_first: tuple[str, ...] = ()
-    """The runs that are paid before it, each with what it needs, for which is converted, too."""
+    """The runs that are paid before it, and orders on their way, each with what it needs: it is converted for, too."""
     unfunded: str | None = None
     """Why conversions cannot close its gap; None when they can, or are not asked for."""
     on_top: Mapping[str, Decimal] = field(default_factory=dict)
