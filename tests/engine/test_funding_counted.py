@@ -126,6 +126,24 @@ def test_nothing_is_converted_for_what_payments_on_their_way_took_already(
     assert kinds(sandbox).count("conversion_execute") == 0
 
 
+def test_what_a_conversion_brings_for_rows_that_were_added_is_theirs_whatever_the_run_spent_before(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """The first purchase spent the base asset's own money, too, so that it is below its minimum."""
+    sandbox = start_sandbox(balances={"USDT": D(1200), "BTC": D("0.8"), "USDT_TRC20": D(0)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, ("a", "700", "12345670001"), ("b", "620", "12345670101"))
+    in_base = file.read_text().splitlines()
+    in_base[2] = in_base[2].replace("USDT_TRC20", "USDT")
+    file.write_text("\n".join(in_base) + "\n")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 2}
+    before = sum(made.value for made in trades_made(desk))
+    more = sheet(tmp_path, ("a", "700", "12345670001"), ("c", "600", "12345670201"), name="more.csv").read_text()
+    file.write_text("\n".join([*in_base, more.splitlines()[2]]) + "\n")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out", add=True)["counts"] == {"settled": 3}
+    assert sum(made.value for made in trades_made(desk)) - before < 2 * 630  # sold once, bought once
+
+
 def test_a_plan_says_what_is_converted_for_orders_on_their_way(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

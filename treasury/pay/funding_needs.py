@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from treasury.errors import InputError, NotFunded
 from treasury.ledger.funding_runs import rounds_of
-from treasury.ledger.in_flight import Waiting, recorded_after, states_of, waiting_before
+from treasury.ledger.in_flight import CONVERSION, Waiting, recorded_after, states_of, waiting_before
 from treasury.money import ZERO, exact, format_amount, round_up
 from treasury.orders.rows import PayoutRow
 from treasury.orders.states import NEVER_LEFT, Hold, State
@@ -222,15 +222,23 @@ def what_it_lacks(desk: Desk, plan: PayoutPlan, symbols: Collection[str] | None 
 
 @exact
 def _brought(desk: Desk, run_key: str) -> dict[str, Decimal]:
-    """Asset -> what conversions for a run brought, less what others of them spent, or may have."""
-    sums: dict[str, Decimal] = defaultdict(Decimal)
-    for key in rounds_of(desk.ledger, run_key):
-        for order in desk.ledger.orders(run_key=key):
-            if order.state is State.SETTLED and order.receive_currency is not None:
-                sums[order.receive_currency] += order.receive_amount or ZERO
+    """Asset -> what conversions for a run brought, less what later ones, and its payments, spent of it, or may have.
+
+    What they spent beyond that was there before, and takes nothing of what is brought after it.
+    """
+    rounds = [desk.ledger.orders(run_key=key) for key in rounds_of(desk.ledger, run_key)]
+    steps = [(min(order.created_at for order in orders), orders) for orders in rounds if orders]
+    if steps:
+        steps += [(order.sent_at or order.created_at, [order]) for order in desk.ledger.orders(run_key=run_key)]
+    left: dict[str, Decimal] = defaultdict(Decimal)
+    for _, orders in sorted(steps, key=lambda step: step[0]):
+        for order in orders:
             if order.currency is not None and order.state not in NEVER_LEFT and not order.state.may_be_replaced:
-                sums[order.currency] -= order.amount or ZERO
-    return {asset: amount for asset, amount in sorted(sums.items()) if amount > 0}
+                left[order.currency] = max(left[order.currency] - (order.amount or ZERO), ZERO)
+        for order in orders:
+            if order.operation == CONVERSION and order.state is State.SETTLED and order.receive_currency is not None:
+                left[order.receive_currency] += order.receive_amount or ZERO
+    return {asset: amount for asset, amount in sorted(left.items()) if amount > 0}
 
 
 @exact
