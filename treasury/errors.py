@@ -311,7 +311,7 @@ class NeedsAttention(TreasuryError):
 
 
 class Stopped(TreasuryError):
-    """All sending was stopped by a person, or this run's by its stop-loss."""
+    """Nothing is sent now: a person stopped all sending, a stop-loss this run, or the service has to answer first."""
 
 
 class NotConnected(TreasuryError):

@@ -129,7 +129,7 @@ class Desk:
         """Raise `ConfigurationError` when our clock is off the service's by more than the setting allows.
 
         Signed timestamps, waits and business days depend on this clock. A service that does not send its time raises
-        nothing; nor does one that cannot be reached, unless a cooling time `counts_from_now`.
+        nothing; one that cannot be reached raises `Stopped` where a cooling time `counts_from_now`, else nothing.
         """
         if self._clock_checked:
             return
@@ -137,9 +137,9 @@ class Desk:
             skew = self.client.read_clock()
         except NotConnected as error:
             if counts_from_now:
-                raise ConfigurationError(
-                    f"{error}, so nobody knows whether this machine's clock is right, and the policy's cooling time "
-                    "counts by it; nothing was recorded or sent: start again once the service answers"
+                raise Stopped(
+                    f"{error}: nothing was recorded or sent, for the policy's cooling time counts by a clock that the "
+                    "service's agrees with; start again once it answers"
                 ) from None
             return
         if skew is not None and abs(skew) > self.settings.max_clock_skew_seconds:

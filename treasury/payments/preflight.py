@@ -41,7 +41,7 @@ AT_ONCE = 2_000
 def check_clock_before(desk: Desk, run_key: str, limits: Limits) -> None:
     """Check the clock before payments of a run are recorded, or judged again: their day and cooling time count by it.
 
-    Raises `ConfigurationError`. Of a run of which nothing waits nothing is checked.
+    Raises `ConfigurationError`, or `Stopped` where nobody can tell. Of a run of which nothing waits nothing is checked.
     """
     waits = desk.ledger.run(run_key) is None or desk.ledger.order_ids(run_key, (State.PREPARED, State.HELD))
     if waits:
