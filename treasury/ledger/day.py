@@ -10,12 +10,15 @@ from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, or_, select
 
 from treasury.concurrency.batches import batched
-from treasury.errors import LimitExceeded
+from treasury.errors import IllegalTransition, LimitExceeded
 from treasury.ledger import schema
-from treasury.ledger.ledger import Ledger
+from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.ledger import Ledger, as_read
+from treasury.ledger.seals import set_of_orders, with_seal
+from treasury.ledger.statements import change_one
 from treasury.money import ZERO, exact, format_amount
 from treasury.orders.decisions import most_debited
 from treasury.orders.records import Intent, Order
@@ -54,7 +57,7 @@ def counted_on(
 
 @exact
 def judge_waiting(
-    connection: Connection, run_key: str, day: str, max_per_day: Mapping[str, Decimal]
+    connection: Connection, key: LedgerKey, run_key: str, day: str, max_per_day: Mapping[str, Decimal]
 ) -> list[tuple[str, str]]:
     """Count the waiting orders of a run on this day, in their sequence; returns row and reason of what does not fit."""
     table = schema.orders.c
@@ -77,21 +80,28 @@ def judge_waiting(
         totals[row.currency] = counted + amount
         fits.append(row.id)
     for some in batched(fits):
-        connection.execute(update(schema.orders).where(table.id.in_(some)).values(counted_on=day))
+        set_of_orders(connection, key, table.id.in_(some), {"counted_on": day})
     return over
 
 
 @exact
-def count_again(connection: Connection, order: Order, day: str, max_per_day: Mapping[str, Decimal]) -> str | None:
-    """Count an order that is sent again on this day; return why it does not fit into its limit, or None."""
+def count_again(
+    connection: Connection, key: LedgerKey, order: Order, day: str, max_per_day: Mapping[str, Decimal]
+) -> tuple[Order, str | None]:
+    """Count an order that is sent again on this day; return it, and why it does not fit into its limit, or None.
+
+    Raises `IllegalTransition` for one that somebody moved since it was read.
+    """
     if order.counted_on == day or order.currency is None:
-        return None
+        return order, None
     amount = most_debited(order.state, order.amount, order.ceiling) or ZERO
     counted = _counted(connection, day, order.currency)
     if (most := above(max_per_day, order.currency, counted + amount)) is not None:
-        return f"not sent again: it {_does_not_fit(day, order.currency, most, counted, amount)}"
-    connection.execute(update(schema.orders).where(schema.orders.c.id == order.id).values(counted_on=day))
-    return None
+        return order, f"not sent again: it {_does_not_fit(day, order.currency, most, counted, amount)}"
+    found = change_one(connection, Order, as_read(order), with_seal(key, order, {"counted_on": day}))
+    if found is None:
+        raise IllegalTransition(order.request_id, "sending it again")
+    return found, None
 
 
 def _does_not_fit(day: str, currency: str, most: Decimal, counted: Decimal, amount: Decimal) -> str:

@@ -402,7 +402,8 @@ def _with_funding(plan: str, funding: Mapping[str, Any] | None) -> str:
 def _judge_day(ledger: Ledger, connection: Connection, run_key: str, rules: IntentRules) -> None:
     """Judge what waits again, on the day that is now; hold what does not fit."""
     if rules.day is not None:
-        hold_over(ledger, connection, run_key, judge_waiting(connection, run_key, rules.day, rules.limits.max_per_day))
+        over = judge_waiting(connection, ledger.key, run_key, rules.day, rules.limits.max_per_day)
+        hold_over(ledger, connection, run_key, over)
 
 
 def judge_again(ledger: Ledger, run_key: str, rules: IntentRules) -> None:

@@ -32,16 +32,16 @@ def wait_for_judgement(ledger: Ledger, order: Order) -> Order | None:
     return ledger.write(work)
 
 
-def why_not_again(ledger: Ledger, order: Order) -> str | None:
-    """Say why an order of unknown outcome must not be sent again on this day; None when it may, and counts on it."""
+def count_to_leave_again(ledger: Ledger, order: Order) -> tuple[Order, str | None]:
+    """Count an order of unknown outcome on this day; return it, and why it must not be sent again on it, or None."""
 
-    def work(connection: Connection) -> str | None:
+    def work(connection: Connection) -> tuple[Order, str | None]:
         serialize(connection)
         policy = policy_at(connection, ledger.key, ledger.now())
         if policy is None:
-            return None
+            return order, None
         limits = policy.table(CATALOGUE[order.operation].limited_by)
-        return count_again(connection, order, policy.day_of(ledger.now()), limits.max_per_day)
+        return count_again(connection, ledger.key, order, policy.day_of(ledger.now()), limits.max_per_day)
 
     return ledger.write(work)
 

@@ -9,7 +9,7 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import place_of_payload
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.ledger.seals import with_seal
+from treasury.ledger.seals import set_of_orders, with_seal
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Intent, Order
@@ -23,7 +23,7 @@ def put_under_policy(ledger: Ledger, connection: Connection, run_key: str, inten
     """
     table = schema.orders.c
     waits = (table.run_key == run_key) & (table.state == State.PREPARED.value)
-    connection.execute(update(schema.orders).where(waits).values(counted_on=None))
+    set_of_orders(connection, ledger.key, waits, {"counted_on": None})
     kinds = [kind.value for kind in NEVER_RELEASED]
     held = (table.run_key == run_key) & (table.state == State.HELD.value)
     held &= or_(table.hold_kind.is_(None), table.hold_kind.not_in(kinds))

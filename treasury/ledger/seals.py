@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, insert, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, insert, select, update
 
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.mapping import with_columns
+from treasury.ledger.mapping import read_row, with_columns
 from treasury.money import format_amount
 from treasury.orders.records import Order, Quote
 
@@ -62,9 +62,10 @@ CHANGED = "changed"
 
 def seal_order(key: LedgerKey, order: Order) -> str:
     """The checksum of an order: what it is, where it stands, what it asks for, whom it pays and what it was released
-    from, what is sent, and what was answered."""
+    from, what is sent, what was answered, the day that it counts on and when it ended."""
     whom = (order.payee, order.payee_name, order.alike, order.released)
-    return _seal(key, order, (*_facts(order), *_answers(order), *_told(order), *whom))
+    when = (order.counted_on, None if order.final_at is None else str(order.final_at))
+    return _seal(key, order, (*_facts(order), *_answers(order), *_told(order), *whom, *when))
 
 
 def sealed_before(key: LedgerKey, order: Order, number: int) -> str:
@@ -130,6 +131,17 @@ def with_seal(key: LedgerKey, order: Order, values: Mapping[str, Any], *, decide
     if not decided and not is_sealed_order(key, order):
         return {**values, "checksum": CHANGED}
     return {**values, "checksum": seal_order(key, with_columns(order, values))}
+
+
+def set_of_orders(
+    connection: Connection, key: LedgerKey, meant: ColumnElement[bool], values: Mapping[str, Any]
+) -> None:
+    """Set these columns of the orders that are meant, and seal them."""
+    table = schema.orders
+    rows = connection.execute(select(table).where(meant).with_for_update()).fetchall()
+    sealed = [{"number": row.id, **with_seal(key, read_row(Order, row), values)} for row in rows]
+    if sealed:
+        connection.execute(update(table).where(table.c.id == bindparam("number")), sealed)
 
 
 def seal_quote(key: LedgerKey, quote: Quote) -> str:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
-from treasury.ledger.leaving_again import judge_by_policy, wait_for_judgement, why_not_again
+from treasury.ledger.leaving_again import count_to_leave_again, judge_by_policy, wait_for_judgement
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import USED_UP, adopt_quote, finish_quote, last_quote, note_quote, open_quote
 from treasury.orders.decisions import (
@@ -119,7 +119,8 @@ class Submission(Transmission):
             crash_point("resend.decided")
             if (waiting := wait_for_judgement(self._ledger, order)) is not None:
                 return waiting
-            if (why_not := why_not_again(self._ledger, order)) is not None:
+            order, why_not = count_to_leave_again(self._ledger, order)
+            if why_not is not None:
                 return self._ledger.note(order, unmoved=True, reason=why_not)
             return self._transmit(order, self._operation(order), Event.RESEND).order
         if following not in (Next.QUOTE_AGAIN, Next.REJECT):

@@ -1,4 +1,5 @@
-"""Revision 0106: the checksum of an order covers whom it pays, what it looks like and was released from."""
+"""Revision 0106: the checksum of an order covers whom it pays, what it looks like, what it was released from, the day
+that it counts on and when it ended."""
 
 from typing import Any
 
