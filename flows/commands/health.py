@@ -12,6 +12,7 @@ from flows.commands.health_of_ledger import (
     say_epoch,
     say_held,
     say_last_runs,
+    say_orders,
     say_policy,
     say_statuses,
     say_stop,
@@ -82,6 +83,7 @@ def _checks(settings: Settings) -> Iterator[tuple[str, Callable[[], str | list[s
     yield "held", lambda: say_held(desk().ledger)
     yield "policy", lambda: say_policy(desk().ledger)
     yield "decisions", lambda: say_decisions(desk().ledger)
+    yield "orders", lambda: say_orders(desk().ledger)
     yield "waiting", lambda: say_waiting_plans(desk().ledger)
     yield "runs", lambda: say_last_runs(desk().ledger)
     yield "epoch", lambda: say_epoch(desk().ledger)

@@ -5,6 +5,7 @@ from sqlalchemy import func, select
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
+from treasury.ledger.changed_orders import REASON, changed_orders
 from treasury.ledger.decisions import changed_by_hand
 from treasury.ledger.epoch import why_epoch
 from treasury.ledger.halts import check_not_stopped
@@ -83,6 +84,16 @@ def say_decisions(ledger: Ledger) -> str:
             "what was decided, and decide anew, or restore a backup from before that"
         )
     return "nothing that people decided was changed by hand"
+
+
+def say_orders(ledger: Ledger) -> str:
+    """Check every order. Raises `ConfigurationError` while one is changed or added by hand, and not held for it."""
+    changed = changed_orders(ledger)
+    if changed:
+        named = ", ".join(f"{each.request_id} (run {each.run_key})" for each in changed[:MAX_SHOWN])
+        more = f", and {len(changed) - MAX_SHOWN} more" if len(changed) > MAX_SHOWN else ""
+        raise ConfigurationError(f"{named}{more}: {REASON}")
+    return "no order was changed by hand"
 
 
 def say_waiting_plans(ledger: Ledger) -> str:

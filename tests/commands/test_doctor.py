@@ -72,6 +72,16 @@ def test_the_doctor_names_a_decision_that_was_changed_by_hand_until_a_person_end
     assert office.run("doctor").last == "all is well"
 
 
+def test_the_doctor_names_an_order_that_was_changed_by_hand_until_a_person_ends_it(office: Office) -> None:
+    desk = office.desk()
+    [order] = commit(desk.ledger, "a")
+    write(desk.ledger, update(schema.orders).where(schema.orders.c.id == order.id).values(counted_on="2020-01-01"))
+    ended = office.run("doctor")
+    assert (ended.code, f"{order.request_id} (run run): it was changed or added in the" in ended.out) == (2, True)
+    assert office.run("cancel", order.request_id, "--by", "Ann Example", "--why", "nobody knows who did it").code == 0
+    assert office.run("doctor").code == 0
+
+
 def test_the_doctor_names_what_others_can_open_and_how_to_mend_it(office: Office) -> None:
     ended = office.run("doctor")
     assert (ended.code, ended.last) == (0, "all is well"), ended.out

@@ -2,7 +2,8 @@
 
 An order counts on the day that it is judged for, at its amount, or at its ceiling while its amount is not known, or may
 be quoted again. One that has not left when that day ends is judged again before its first byte; what does not fit then
-is held. What is held counts on no day, unless the service may have it, and is judged again once it is released.
+is held. What is held counts on no day, unless the service may have it, and is judged again once it is released. What
+is held as changed by hand counts on every day.
 """
 
 from collections import defaultdict
@@ -22,7 +23,7 @@ from treasury.ledger.statements import change_one
 from treasury.money import ZERO, exact, format_amount
 from treasury.orders.decisions import most_debited
 from treasury.orders.records import Intent, Order
-from treasury.orders.states import NEVER_RELEASED, State
+from treasury.orders.states import NEVER_RELEASED, Hold, State
 from treasury.policy.judge import above
 
 NOT_COUNTED = tuple(state.value for state in (State.REJECTED, State.FAILED, State.CLOSED, State.HELD, State.CANCELLED))
@@ -114,8 +115,9 @@ def _does_not_fit(day: str, currency: str, most: Decimal, counted: Decimal, amou
 def _counted(connection: Connection, day: str, currency: str, replaced: Collection[str] = ()) -> Decimal:
     table = schema.orders.c
     is_left = (table.state != State.PREPARED.value) | table.run_key.not_in(list(replaced))
+    is_changed = (table.state == State.HELD.value) & (table.hold_kind == Hold.CHANGED.value)  # of a day nobody knows
     query = select(table.state, table.amount, table.ceiling).where(
-        table.currency == currency, table.counted_on == day, is_counted(table), is_left
+        table.currency == currency, (table.counted_on == day) | is_changed, is_counted(table), is_left
     )
     return sum(map(_debit, connection.execute(query).fetchall()), ZERO)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from treasury.clock import MACHINE, Clock
 from treasury.concurrency.turns import run_concurrently
 from treasury.errors import ConfigurationError, NotConnected, RunHeld, Stopped
-from treasury.ledger.changed_orders import hold_changed
+from treasury.ledger.changed_orders import hold_changed, hold_changed_elsewhere
 from treasury.ledger.database import sqlite_file
 from treasury.ledger.epoch import Standing, begin_epoch, check_standing, register_machine
 from treasury.ledger.holder import MachineLock
@@ -73,6 +73,7 @@ class Desk:
                 self.standing = self.check_standing()
                 self.ledger.recover(run_key)
                 hold_changed(self.ledger, run_key)
+                hold_changed_elsewhere(self.ledger)
                 self.aborted_runs.discard(run_key)
             try:
                 yield
