@@ -9,12 +9,14 @@ from typing import Any
 
 from sqlalchemy import select
 
+from treasury.errors import LimitExceeded
 from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.day import is_counted
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
+from treasury.ledger.seals import is_sealed
 from treasury.ledger.unpriced import debit_of
 from treasury.money import ZERO, canonical, exact, parse_amount, sums_of
 from treasury.orders.records import Order
@@ -197,7 +199,8 @@ def paid_by_day(ledger: Ledger, since: int, day_of: Callable[[int], date]) -> di
 def traded_on(ledger: Ledger, since: int, replaced: Collection[str] = ()) -> Traded:
     """The conversions that were recorded, or sent, at or after a moment, Unix ms, and did not end unmade.
 
-    `replaced`: runs whose unsent conversions count for none, because who plans now cancels them.
+    `replaced`: runs whose unsent conversions count for none, because who plans now cancels them. Raises `LimitExceeded`
+    where the plan of one was changed by hand.
     """
     table = schema.orders.c
     amounts = (table.currency, table.amount, table.receive_currency, table.receive_amount)
@@ -224,11 +227,20 @@ def traded_on(ledger: Ledger, since: int, replaced: Collection[str] = ()) -> Tra
 
 
 def _planned(ledger: Ledger, made: Collection[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Trade]]:
-    """The trades that were made, run key and row, as their plans have them."""
+    """The trades that were made, run key and row, as their plans have them.
+
+    Raises `LimitExceeded` where one was changed by hand: nobody knows what it was worth, and what it cost.
+    """
+    table = schema.runs
     for run_key in sorted({run_key for run_key, _ in made}):
-        run = ledger.run(run_key)
-        if run is not None and "trades" in run.plan:
-            found = (((run_key, each.row_ref), each) for each in TradePlan.from_dict(run.plan).trades)
+        [run] = ledger.read(select(table).where(table.c.run_key == run_key)) or [None]
+        if run is None or not is_sealed(ledger.key, table, run):
+            raise LimitExceeded(
+                f"run {run_key}, which counts in what is traded on this day, was changed in the ledger by hand: find "
+                "out who did it; nothing more is traded on this day"
+            )
+        if "trades" in (plan := json.loads(run.plan)):
+            found = (((run_key, each.row_ref), each) for each in TradePlan.from_dict(plan).trades)
             yield from (each for each in found if each[0] in made)
 
 
