@@ -31,7 +31,7 @@ from treasury.ledger.mapping import columns, read_row
 from treasury.ledger.moments import begin_between_steps
 from treasury.ledger.opening import open_tables, prepare_file
 from treasury.ledger.personal import OUR_WORDS, OWNER_OF_QUOTE, Words, holds_text
-from treasury.ledger.seals import CHANGED, is_sealed_order, judged_by, with_seal
+from treasury.ledger.seals import CHANGED, is_sealed, is_sealed_order, judged_by, with_seal
 from treasury.ledger.statements import change_one
 from treasury.ledger.token import LedgerToken
 from treasury.money import format_amount
@@ -427,5 +427,5 @@ def _text(amount: Decimal | None) -> str | None:
 
 
 def _read_run(key: LedgerKey, row: Any) -> Run:
-    policy = judged_by(key, row)
-    return Run(row.run_key, row.kind, row.created_at, json.loads(row.plan), row.plan_sha256, policy)
+    policy, is_changed = judged_by(key, row), not is_sealed(key, schema.runs, row)
+    return Run(row.run_key, row.kind, row.created_at, json.loads(row.plan), row.plan_sha256, policy, is_changed)

@@ -16,7 +16,6 @@ from treasury.ledger.day import is_counted
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.ledger.seals import is_sealed
 from treasury.ledger.unpriced import debit_of
 from treasury.money import ZERO, canonical, exact, parse_amount, sums_of
 from treasury.orders.records import Order
@@ -231,16 +230,15 @@ def _planned(ledger: Ledger, made: Collection[tuple[str, str]]) -> Iterator[tupl
 
     Raises `LimitExceeded` where one was changed by hand: nobody knows what it was worth, and what it cost.
     """
-    table = schema.runs
     for run_key in sorted({run_key for run_key, _ in made}):
-        [run] = ledger.read(select(table).where(table.c.run_key == run_key)) or [None]
-        if run is None or not is_sealed(ledger.key, table, run):
+        run = ledger.run(run_key)
+        if run is None or run.is_changed:
             raise LimitExceeded(
                 f"run {run_key}, which counts in what is traded on this day, was changed in the ledger by hand: find "
                 "out who did it; nothing more is traded on this day"
             )
-        if "trades" in (plan := json.loads(run.plan)):
-            found = (((run_key, each.row_ref), each) for each in TradePlan.from_dict(plan).trades)
+        if "trades" in run.plan:
+            found = (((run_key, each.row_ref), each) for each in TradePlan.from_dict(run.plan).trades)
             yield from (each for each in found if each[0] in made)
 
 

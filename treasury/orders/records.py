@@ -217,6 +217,8 @@ class Run:
     plan_sha256: str
     policy: str | None = None
     """Version of the policy in force that what waits of it was judged by last."""
+    is_changed: bool = False
+    """It was changed in the ledger by hand."""
 
 
 @dataclass(frozen=True)

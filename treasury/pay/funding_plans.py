@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.approving.tokens import read_token
-from treasury.errors import InputError, NotFunded
+from treasury.errors import InputError, LimitExceeded, NotFunded
 from treasury.ledger import snapshots
 from treasury.ledger.approvals import is_rejected
 from treasury.ledger.funding_runs import FUNDING, check_name_of_round, rounds_of
@@ -285,10 +285,18 @@ def _spent_by_pair(desk: Desk, run_key: str, sha256: str) -> dict[tuple[str, str
 
 
 def _made(desk: Desk, run_key: str) -> Iterator[tuple[str, Trade]]:
-    """The conversions that left, or may have left, and did not fail, each with the hash of the plan it is part of."""
+    """The conversions that left, or may have left, and did not fail, each with the hash of the plan it is part of.
+
+    Raises `LimitExceeded` where what a round was to convert was changed by hand.
+    """
     for run in map(desk.ledger.run, rounds_of(desk.ledger, run_key)):
         if run is None:
             continue
+        if run.is_changed:
+            raise LimitExceeded(
+                f"run {run.run_key}, which converted for run {run_key}, was changed in the ledger by hand: find out "
+                "who did it; nothing more is converted for this run, and without --fund it is paid of what is there"
+            )
         orders = {order.row_ref: order for order in desk.ledger.orders(run_key=run.run_key)}
         for trade in TradePlan.from_dict(run.plan).trades:
             order = orders.get(trade.row_ref)
