@@ -3,6 +3,7 @@ traded on its day than the policy lets."""
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from tests.engine.funded import BTC as BTC_OF_FUNDS
 from tests.engine.funded import HELD, ROWS, above, adopted, approve, convert, fund_and_pay, propose, record
 from tests.engine.rounds import kinds, policy, start, traded
 from tests.engine.runs import sheet
-from tests.engine.test_rounds import BTC, holding
 from tests.moved_clock import clock_of
 from treasury.errors import ApprovalNeeded, LimitExceeded
 from treasury.ledger import schema
 from treasury.payments.desk import Desk
 
+BTC = ("0.2", "0.4", "0.6")
 pytestmark = pytest.mark.both_databases
 
 
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.both_databases
 def test_what_an_earlier_round_was_worth_counts(
     open_desk: Callable[..., Desk], start_sandbox: Any, tmp_path: Path, limit: str, by_hand: bool
 ) -> None:
-    sandbox = start_sandbox(balances=holding(BTC="2"))
+    sandbox = start_sandbox(balances={"USDT": Decimal(100_000), "BTC": Decimal(2)})
     desk = open_desk(sandbox.base_url)
     rules = policy(tmp_path, tail=f"[conversions]\n{limit}\n", BTC=BTC)
     start(desk, rules, tmp_path / "one")
