@@ -378,7 +378,7 @@ def _judge_by_another_policy(
     run = connection.execute(select(schema.runs).where(schema.runs.c.run_key == run_key)).one()
     is_ours = is_sealed(ledger.key, schema.runs, run)
     known = sha256 if is_ours else ""  # else its rows were compared one by one
-    said = _with_funding(run.plan, plan.get(FUNDING))
+    said = _with_funding(run.plan if is_ours else json.dumps(plan), plan.get(FUNDING))
     makers = run.makers if is_ours else all_makers(run.makers, people_at(connection, ledger))
     _bind_again(ledger, connection, run, plan_sha256=known, policy=rules.version, plan=said, makers=makers)
 
