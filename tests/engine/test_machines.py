@@ -18,6 +18,7 @@ from tests.engine.intents import commit, intent
 from treasury.call.calls import send_operation
 from treasury.errors import ConfigurationError, LedgerLost, Refused, RunHeld
 from treasury.ledger.database import open_engine
+from treasury.ledger.epoch import Standing
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.snapshots import expected_receipts
@@ -177,3 +178,32 @@ def test_a_machine_that_is_gone_is_noticed_by_both_sides(open_ledger: OpenLedger
             driver: Any = connection.connection.driver_connection
             assert driver.info.get_parameters()["keepalives_idle"] == idle
         engine.dispose()
+
+
+COPIES = {
+    "_copy": "CREATE DATABASE {0}_copy TEMPLATE {0}",
+    "": "CREATE TABLE dumped (LIKE meta INCLUDING ALL); INSERT INTO dumped SELECT * FROM meta; DROP TABLE meta;"
+    "ALTER TABLE dumped RENAME TO meta",
+}
+"""A copy of a database under another name, and a dump that is restored over it: what its name ends with -> how."""
+
+
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("ending", COPIES)
+def test_a_new_machine_holds_what_waited_in_a_copy_of_a_database(
+    ending: str, open_desk: Callable[..., Any], ledger_url: str
+) -> None:
+    """What was cancelled after the copy was made is not cancelled in it, and no token of the machine says so."""
+    desk, url = open_desk("http://127.0.0.1:1"), make_url(ledger_url)
+    assert desk.check_standing() is Standing.NEW
+    commit(desk.ledger, "a")
+    # Before its database was kept, an older release left it blank: that is no copy.
+    desk.ledger.write(lambda connection: connection.execute(text("UPDATE meta SET value = '' WHERE key = 'file'")))
+    assert desk.check_standing() is Standing.NEW
+    desk.close()
+    with psycopg.connect(str(url.set(database="postgres") if ending else url), autocommit=True) as server:
+        server.execute(COPIES[ending].format(url.database).encode())
+    desk = open_desk("http://127.0.0.1:1", ledger=str(url.set(database=f"{url.database}{ending}")))
+    assert desk.check_standing() is Standing.OLDER
+    assert [order.state for order in desk.ledger.orders()] == [State.HELD]
+    assert desk.check_standing() is Standing.KNOWN

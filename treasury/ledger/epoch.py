@@ -17,7 +17,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
-from treasury.ledger.file_identity import identity_of, is_same
+from treasury.ledger.file_identity import identity_of, identity_on_server, is_same
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.ledger.migrations import meta_of
@@ -48,11 +48,11 @@ def check_standing(ledger: Ledger, token: LedgerToken, file: Path | None) -> Sta
 
     `file`: the ledger's; None where it is kept in no file of its own.
     """
-    place = "" if file is None else identity_of(file)
 
     def work(connection: Connection) -> tuple[Standing, Count | None]:
         serialize(connection)
         meta = meta_of(connection)
+        place = identity_on_server(connection) if file is None else identity_of(file)
         try:
             count, unreadable = token.read(), None
         except ValueError as error:
@@ -148,8 +148,8 @@ def _why_older(connection: Connection, meta: Mapping[str, str], count: Count | N
     """Why the ledger may be older than the service, in words; None when nothing says so."""
     if "restored_at" in meta:
         return "it was restored from a backup"
-    if not is_same(meta.get("file", place), place):
-        return "its file is another one than before"
+    if not is_same(meta.get("file") or place, place):  # blank: on PostgreSQL, from before its identity was kept
+        return "its file, or its database on a server, is another one than before"
     return None if count is None else _why_token_differs(connection, meta, count)
 
 

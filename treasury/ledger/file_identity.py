@@ -1,4 +1,4 @@
-"""Tells a file from another one in its place: its number on the disk, and when it was made.
+"""Tells a file, or a database on a server, from another one in its place: its number, and when it was made.
 
 The number alone does not: a file system gives a new file the number of one that was deleted just before.
 """
@@ -9,6 +9,10 @@ import struct
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import Connection, text
+
+from treasury.ledger import schema
 
 _HERE, _BIRTH = -100, 0x800
 """`AT_FDCWD` and `STATX_BTIME` of Linux."""
@@ -23,8 +27,21 @@ def identity_of(file: Path) -> str:
     return f"{file.stat().st_ino}{'' if birth is None else f'@{birth}'}"
 
 
+def identity_on_server(connection: Connection) -> str:
+    """Return what distinguishes a database of PostgreSQL from a copy or a restored dump of it, under whatever name: its
+    number, that of a table in it, and its cluster's, where we may ask for that."""
+    ours = "SELECT oid, CAST(to_regclass(:table) AS oid) FROM pg_database WHERE datname = current_database()"
+    database, table = connection.execute(text(ours), {"table": schema.meta.name}).one()
+    may = "SELECT has_function_privilege('pg_control_system()', 'EXECUTE')"
+    if not connection.execute(text(may)).scalar_one():
+        return f"{database}.{table}"
+    cluster = connection.execute(text("SELECT system_identifier FROM pg_control_system()")).scalar_one()
+    return f"{database}.{table}@{cluster}"
+
+
 def is_same(known: str, identity: str) -> bool:
-    """Return True for two identities of one file; where one says no birth they are compared without."""
+    """Return True for two identities of one file, or database; where one says no birth, or cluster, they are compared
+    without."""
     if "@" in known and "@" in identity:
         return known == identity
     return known.partition("@")[0] == identity.partition("@")[0]
