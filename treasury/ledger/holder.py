@@ -3,10 +3,12 @@
 Both are released when their process ends, and need no timeout.
 """
 
+import errno
 import hashlib
 import json
 import os
 import socket
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -19,6 +21,7 @@ from treasury.clock import MACHINE
 from treasury.errors import ConfigurationError, LedgerLost, RunHeld
 from treasury.ledger.database import Writer
 from treasury.private_files import make_folder
+from treasury.texts import cut_text
 
 
 class Lock(Protocol):
@@ -62,7 +65,7 @@ class _FileLocks:
                     if _is_still(file, descriptor):
                         break
                 except BlockingIOError:
-                    holder = os.pread(descriptor, 1000, 0)
+                    holder = os.pread(descriptor, MAX_HOLDER, 0)
                     os.close(descriptor)
                     raise RunHeld(run_key, _describe(holder)) from None
                 except OSError:
@@ -104,11 +107,22 @@ class FileLock(_FileLocks):
         super().__init__(ledger_file.with_name(ledger_file.name + ".locks"))
 
 
+MAX_HOLDER = 1000
+"""Bytes that are read of who holds a lock."""
+
+
 def _describe(holder: bytes) -> str:
+    said = _read_holder(holder)
+    return _in_words(said) if said else "another process"
+
+
+def _read_holder(content: bytes) -> dict[str, str]:
+    """Who holds a lock, cleaned; empty for what no holder wrote: any user may write into a lock that all share."""
     try:
-        return _in_words(json.loads(holder))
-    except ValueError:
-        return "another process"
+        holder = json.loads(content)
+        return {name: cut_text(str(holder[name]), 100) for name in ("process", "host", "since")}
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return {}
 
 
 SHARED_FOLDER = Path("/tmp/treasury-flows.locks")  # noqa: S108 - its files are locks: nothing is read from them but a name
@@ -130,10 +144,19 @@ class MachineLock(_FileLocks):
     def seems_held(self, run_key: str) -> bool:
         """Tell whether a process of this machine that lives says that it holds a run; asking keeps nobody out."""
         try:
-            os.kill(int(json.loads(self._file(run_key).read_bytes())["process"]), 0)
+            # A pipe, which cannot be read at a place, is not waited for, and no link is followed.
+            descriptor = os.open(self._file(run_key), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                holder = os.pread(descriptor, MAX_HOLDER, 0)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False
+        try:
+            os.kill(int(_read_holder(holder)["process"]), 0)
         except PermissionError:  # it lives, and is another user's
             return True
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, OverflowError):
             return False
         return True
 
@@ -150,12 +173,23 @@ class MachineLock(_FileLocks):
     def _open_file(self, file: Path) -> int:
         try:
             # Not with O_CREAT at first: in a sticky folder the kernel refuses that for a file of another user.
-            return os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
             with suppress(PermissionError):
                 os.fchmod(descriptor, 0o666)  # whatever the umask is
-            return descriptor
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.ELOOP, errno.EISDIR, errno.ENXIO):
+                raise
+            raise ConfigurationError(_not_ours(file, str(error.strerror))) from None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise ConfigurationError(_not_ours(file, "it is no file"))
+        return descriptor
+
+
+def _not_ours(file: Path, why: str) -> str:
+    return f"runs cannot be locked by {file}, which another user made ({why}): have it removed; nothing was sent"
 
 
 def _is_still(file: Path, descriptor: int) -> bool:
