@@ -193,7 +193,7 @@ COPIES = {
 def test_a_new_machine_holds_what_waited_in_a_copy_of_a_database(
     ending: str, open_desk: Callable[..., Any], ledger_url: str
 ) -> None:
-    """What was cancelled after the copy was made is not cancelled in it, and no token of the machine says so."""
+    """A copy does not know what was cancelled after it was made, and no token of the machine says so."""
     desk, url = open_desk("http://127.0.0.1:1"), make_url(ledger_url)
     assert desk.check_standing() is Standing.NEW
     commit(desk.ledger, "a")
