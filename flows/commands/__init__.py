@@ -120,7 +120,10 @@ def run(arguments: Sequence[str]) -> int:
     be_private()
     show_warnings()
     if broken := [each for each in arguments if not is_whole(each)]:
-        print(f"treasury: {broken[0]!r} is no text in UTF-8: write it so, or without accents", file=sys.stderr)
+        remedy = "write it so, or without accents"
+        if sys.getfilesystemencoding() != "utf-8":  # it may be one, and Python was told to read no UTF-8
+            remedy = "this shell's settings allow none: export PYTHONUTF8=1"
+        print(f"treasury: {broken[0]!r} is no text in UTF-8: {remedy}", file=sys.stderr)
         return 2
     try:
         code = build_app()(list(arguments), exit_on_error=False, print_error=False)

@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import inspect
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from cyclopts import App
 
 import data
-from flows.commands import COMMANDS, build_app
+from flows.commands import COMMANDS, build_app, run
 from tests.commands.office import HEADER, Ended, Office, one_line_error
 from treasury.provider.catalogue import CATALOGUE
 from treasury.sandbox import RunningSandbox
@@ -391,3 +392,9 @@ def test_a_notification_is_believed_only_when_the_platform_signed_it(office: Off
     ended = office.run("check-notification", bad, "--platform-key", key)
     assert ended.code == 2
     one_line_error(ended)
+
+
+def test_a_shell_that_allows_no_accents_is_named(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(sys, "getfilesystemencoding", lambda: "ascii")
+    assert run(["stop", "--by", "Jos\udcc3\udca9", "--why", "x"]) == 2
+    assert "this shell's settings allow none: export PYTHONUTF8=1" in capsys.readouterr().err
