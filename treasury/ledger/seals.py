@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, insert, select, update
 
+from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.mapping import read_row, with_columns
@@ -63,9 +65,8 @@ CHANGED = "changed"
 def seal_order(key: LedgerKey, order: Order) -> str:
     """The checksum of an order: what it is, where it stands, what it asks for, whom it pays and what it was released
     from, what is sent, what was answered, the day that it counts on and when it ended."""
-    whom = (order.payee, order.payee_name, order.alike, order.released)
-    when = (order.counted_on, None if order.final_at is None else str(order.final_at))
-    return _seal(key, order, (*_facts(order), *_answers(order), *_told(order), *whom, *when))
+    rest = (order.payee, order.payee_name, order.alike, order.released, order.counted_on, order.final_at)
+    return _seal(key, order, (*_facts(order), *_answers(order), *_told(order), *rest))
 
 
 def sealed_before(key: LedgerKey, order: Order, number: int) -> str:
@@ -74,38 +75,45 @@ def sealed_before(key: LedgerKey, order: Order, number: int) -> str:
     return _seal(key, order, (*_facts(order), *answers, *(_told(order) if number >= 105 else ())))
 
 
-def _seal(key: LedgerKey, order: Order, texts: Iterable[str | None]) -> str:
-    return key.checksum_of(_joined(texts) + b"\x1f" + (order.payload or b""))
+_Value = str | int | Decimal | None
 
 
-def _answers(order: Order) -> tuple[str | None, ...]:
-    numbers = (order.sent_at, order.absent_since, None if order.status is None else int(order.status))
+def _seal(key: LedgerKey, order: Order, values: Iterable[_Value]) -> str:
+    return key.checksum_of(_joined(values) + b"\x1f" + (order.payload or b""))
+
+
+def _answers(order: Order) -> tuple[_Value, ...]:
     asks = order.absences_needed if order.absences_needed not in OF_A_FIRST_RUN else None
-    return (order.order_no, order.first_answer, *(None if each is None else str(each) for each in (*numbers, asks)))
+    status = None if order.status is None else int(order.status)
+    return (order.order_no, order.first_answer, order.sent_at, order.absent_since, status, asks)
 
 
-def _told(order: Order) -> tuple[str | None, ...]:
-    fees = (order.fee, order.told_fee)
-    told = (*(None if fee is None else format_amount(fee) for fee in fees), order.fee_currency, order.told_fee_currency)
-    return (*told, order.masked, str(order.created_at))
+def _told(order: Order) -> tuple[_Value, ...]:
+    fees = (order.fee, order.told_fee, order.fee_currency, order.told_fee_currency)
+    return (*fees, order.masked, order.created_at)
 
 
 OF_A_FIRST_RUN = (0, 1)
 """`absences_needed` before and after a machine's first run asked: changed for many orders at once, and not sealed."""
 
 
-def _facts(order: Order) -> tuple[str | None, ...]:
-    amounts = (order.amount, order.receive_amount, order.ceiling)
+def _facts(order: Order) -> tuple[_Value, ...]:
     return (
-        *(order.run_key, order.row_ref, order.operation, str(order.generation), order.request_id, order.state.value),
-        *(order.currency, order.receive_currency, order.confirmation, order.hold_kind, str(order.doubtful)),
-        *(order.replaces, *(None if amount is None else format_amount(amount) for amount in amounts)),
-        *(() if order.bound is None else (format_amount(order.bound),)),  # none in ledgers of before format 103
+        *(order.run_key, order.row_ref, order.operation, order.generation, order.request_id, order.state.value),
+        *(order.currency, order.receive_currency, order.confirmation, order.hold_kind, order.doubtful),
+        *(order.replaces, order.amount, order.receive_amount, order.ceiling),
+        *(() if order.bound is None else (order.bound,)),  # none in ledgers of before format 103
     )
 
 
-def _joined(texts: Iterable[str | None]) -> bytes:
-    return "\x1f".join("\x1e" if text is None else text for text in texts).encode()
+def _joined(values: Iterable[_Value]) -> bytes:
+    return "\x1f".join(map(_text, values)).encode()
+
+
+def _text(value: _Value) -> str:
+    if value is None:
+        return "\x1e"
+    return format_amount(value) if isinstance(value, Decimal) else str(value)
 
 
 def seal_new(key: LedgerKey, row: Mapping[str, Any]) -> str:
@@ -138,23 +146,22 @@ def set_of_orders(
 ) -> None:
     """Set these columns of the orders that are meant, and seal them."""
     table = schema.orders
-    rows = connection.execute(select(table).where(meant).with_for_update()).fetchall()
-    sealed = [{"number": row.id, **with_seal(key, read_row(Order, row), values)} for row in rows]
-    if sealed:
-        connection.execute(update(table).where(table.c.id == bindparam("number")), sealed)
+    for some in batched(connection.execute(select(table.c.id).where(meant)).scalars().all()):
+        rows = connection.execute(select(table).where(table.c.id.in_(some), meant).with_for_update()).fetchall()
+        sealed = [{"number": row.id, **with_seal(key, read_row(Order, row), values)} for row in rows]
+        if sealed:
+            connection.execute(update(table).where(table.c.id == bindparam("number")), sealed)
 
 
 def seal_quote(key: LedgerKey, quote: Quote) -> str:
     """The checksum of a quote: whose it is, what it confirms, and until when."""
-    amounts = (quote.pay_amount, quote.receive_amount, quote.fee, quote.rate)
-    numbers = (quote.order_id, quote.generation, quote.asks, quote.expires_at, quote.ends_at, quote.service_ends_at)
-    texts = (
+    values = (
         *(quote.request_id, quote.quote, quote.stage.value),
         *(quote.pay_currency, quote.receive_currency, quote.fee_currency),
-        *(None if amount is None else format_amount(amount) for amount in amounts),
-        *(None if number is None else str(number) for number in numbers),
+        *(quote.pay_amount, quote.receive_amount, quote.fee, quote.rate),
+        *(quote.order_id, quote.generation, quote.asks, quote.expires_at, quote.ends_at, quote.service_ends_at),
     )
-    return key.checksum_of(b"quote\x1f" + _joined(texts))
+    return key.checksum_of(b"quote\x1f" + _joined(values))
 
 
 def is_sealed_quote(key: LedgerKey, quote: Quote) -> bool:
