@@ -42,8 +42,8 @@ quick: install
 # For nights: what `make test` tries a few of, many times, and what is marked `proof`, every engine test on PostgreSQL too.
 PROOFS := PROOFS=all $(BIN)/python -m pytest -q --max-costs 0 --costs -n 3
 proofs: install
-	$(PROOFS) --dist worksteal tests/matrix tests/machine tests/crash tests/fuzz tests/planning tests/reconciliation
-	$(PROOFS) --dist loadfile tests/engine tests/browser tests/commands tests/flows tests/packaging tests/sheets
+	$(PROOFS) --dist worksteal tests/matrix tests/machine tests/crash tests/planning tests/reconciliation
+	$(PROOFS) --dist loadfile tests/fuzz tests/engine tests/browser tests/commands tests/flows tests/packaging tests/sheets
 
 # The whole suite, and which lines of the four packages none of its own processes ran; slower than `make test`.
 coverage: install
