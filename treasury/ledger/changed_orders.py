@@ -1,6 +1,7 @@
 """Orders that were changed in the ledger by hand: found when a run is held, before anything of it leaves."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from sqlalchemy import Connection, func, select, update
 
@@ -55,7 +56,7 @@ def hold_changed_elsewhere(ledger: Ledger) -> None:
     that is about to leave count them."""
     table = schema.orders
     rows = ledger.read(select(table).order_by(table.c.id.desc()).limit(CHECKED))
-    hold_changed_of(ledger, (read_row(Order, row) for row in rows))
+    hold_changed_of(ledger, map(partial(read_row, Order), rows))
 
 
 CHECKED = 5_000

@@ -16,7 +16,7 @@ from treasury.approving.tokens import Matter, Token, Verb, sign
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.decisions import Books, RecordedDecision, find_decisions, record
-from treasury.ledger.in_force import check_genuine, check_no_recovery, policy_at
+from treasury.ledger.in_force import check_genuine, check_no_recovery, policy_now
 from treasury.ledger.makers import makers_of
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold
@@ -74,7 +74,7 @@ PURPOSES = {
 
 def people_at(connection: Connection, books: Books) -> People:
     """The people of the policy in force; nobody where typed names count."""
-    policy = policy_at(connection, books.key, books.now())
+    policy = policy_now(connection, books.key, books.now())
     return People() if policy is None else policy.listed
 
 
@@ -201,7 +201,7 @@ def check_step(connection: Connection, books: Books, event: Event, order: Order,
         about = order_subject(connection, word.purpose, order)
         hear(connection, books, replace(word, named=f"order {order.request_id}"), about, makers)  # no run key is so
         return
-    policy = policy_at(connection, books.key, books.now())
+    policy = policy_now(connection, books.key, books.now())
     if policy is None or not policy.listed or _is_ended_by_rules(event, order, policy, books.now()):
         return
     raise needs_key(

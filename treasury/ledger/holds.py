@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Row, select, update
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.duplicates import DAY_MS, excused, find_duplicates
-from treasury.ledger.in_force import policy_at
+from treasury.ledger.in_force import policy_now
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.ledger.payee_holds import cooled_payees, held_payees, holds_payees
@@ -108,7 +108,7 @@ def release_cooled(ledger: Ledger, connection: Connection, run_key: str, limits:
 
 def _in_force(ledger: Ledger, connection: Connection, run_key: str, now: int, otherwise: Limits) -> Limits:
     """The limits of the policy in force for a run's payments; `otherwise` where none is."""
-    policy = policy_at(connection, ledger.key, now)
+    policy = policy_now(connection, ledger.key, now)
     if policy is None:
         return otherwise
     of_run = select(schema.orders.c.operation).where(schema.orders.c.run_key == run_key).limit(1)

@@ -52,8 +52,8 @@ def as_time(ms: int) -> str:
 
 
 def newest_policy(connection: Connection, key: LedgerKey, now: int) -> tuple[Adopted | None, bool]:
-    """The policy in force at a moment, Unix ms, of those that nobody changed or added by hand; and whether one was that
-    no recovery has taken the place of: nobody knows when it was adopted."""
+    """The policy in force now, Unix ms, of those that nobody changed or added by hand; and whether one was that no
+    recovery has taken the place of: nobody knows when it was adopted."""
     rows = [(row, is_sealed(key, schema.policies, row)) for row in connection.execute(POLICIES)]
     known = [row for row, genuine in rows if genuine and row.ended_at is None]
     waits = min((row.in_force_at for row in known if row.recovery and row.in_force_at > now), default=None)
@@ -63,10 +63,16 @@ def newest_policy(connection: Connection, key: LedgerKey, now: int) -> tuple[Ado
     return _adopted(in_force[0]) if in_force else None, forged
 
 
-def policy_at(connection: Connection, key: LedgerKey, now: int) -> Policy | None:
-    """The policy in force at a moment, Unix ms; None when none is. One that was changed by hand counts as none."""
+def policy_now(connection: Connection, key: LedgerKey, now: int) -> Policy | None:
+    """The policy in force now, Unix ms; None when none is. One that was changed by hand counts as none."""
     found = newest_policy(connection, key, now)[0]
     return None if found is None else found.policy
+
+
+def policy_at(connection: Connection, key: LedgerKey, past: int) -> Policy | None:
+    """The policy that was in force at a moment of the past, Unix ms; None when none was."""
+    rows = connection.execute(POLICIES.where(_TABLE.in_force_at <= past, _TABLE.ended_at.is_(None)))
+    return next((_adopted(row).policy for row in rows if is_sealed(key, schema.policies, row)), None)
 
 
 def check_genuine(connection: Connection, key: LedgerKey, now: int) -> Adopted | None:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.day import count_again
-from treasury.ledger.in_force import HAS_EFFECT, policy_at
+from treasury.ledger.in_force import HAS_EFFECT, policy_now
 from treasury.ledger.intents import judge_anew
 from treasury.ledger.ledger import Ledger
 from treasury.orders.records import Order
@@ -37,7 +37,7 @@ def count_to_leave_again(ledger: Ledger, order: Order) -> tuple[Order, str | Non
 
     def work(connection: Connection) -> tuple[Order, str | None]:
         serialize(connection)
-        policy = policy_at(connection, ledger.key, ledger.now())
+        policy = policy_now(connection, ledger.key, ledger.now())
         if policy is None:
             return order, None
         limits = policy.table(CATALOGUE[order.operation].limited_by)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, func, select
 from treasury.approving.judging import HOUR_MS
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.duplicates import DAY_MS, may_be_paid
+from treasury.ledger.duplicates import DAY_MS, may_be_paid, may_be_repeated
 from treasury.ledger.earlier_runs import beside_last
 from treasury.ledger.mapping import read_row
 from treasury.ledger.seals import is_sealed_order
@@ -116,8 +116,8 @@ def _why_held(connection: Connection, key: LedgerKey, row: Row[tuple[()]], limit
         return f"the first payment to this account, and over new_payee_above ({format_amount(most)} {row.currency})"
     if not _days(limits) or row.payee_name is None or _was_paid(connection, key, row, row.payee_name):
         return None
-    named = select(table.c.id).where(  # to another account, or it was changed by hand
-        table.c.payee_name == row.payee_name, table.c.id != row.id, may_be_paid(table)
+    named = select(table.c.id).where(  # to another account, or it was changed by hand, and may be held for that
+        table.c.payee_name == row.payee_name, table.c.id != row.id, may_be_repeated(table, 0)
     )
     if connection.execute(named.limit(1)).first() is None:
         return None
