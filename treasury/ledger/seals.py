@@ -62,48 +62,34 @@ CHANGED = "changed"
 """Stands for the checksum of an order that was changed by hand, until a person decides about it."""
 
 
-def seal_order(key: LedgerKey, order: Order) -> str:
-    """The checksum of an order: what it is, where it stands, what it asks for, whom it pays and what it was released
-    from, what is sent, what was answered, the day that it counts on and when it ended."""
-    rest = (order.payee, order.payee_name, order.alike, order.released, order.counted_on, order.final_at)
-    return _seal(key, order, (*_facts(order), *_answers(order), *_told(order), *rest))
-
-
-def sealed_before(key: LedgerKey, order: Order, number: int) -> str:
-    """The checksum of an order in a ledger of a format of before 106."""
-    answers = _answers(order) if number >= 104 else ()
-    return _seal(key, order, (*_facts(order), *answers, *(_told(order) if number >= 105 else ())))
-
-
-_Value = str | int | Decimal | None
-
-
-def _seal(key: LedgerKey, order: Order, values: Iterable[_Value]) -> str:
-    return key.checksum_of(_joined(values) + b"\x1f" + (order.payload or b""))
-
-
-def _answers(order: Order) -> tuple[_Value, ...]:
-    asks = order.absences_needed if order.absences_needed not in OF_A_FIRST_RUN else None
-    status = None if order.status is None else int(order.status)
-    return (order.order_no, order.first_answer, order.sent_at, order.absent_since, status, asks)
-
-
-def _told(order: Order) -> tuple[_Value, ...]:
-    fees = (order.fee, order.told_fee, order.fee_currency, order.told_fee_currency)
-    return (*fees, order.masked, order.created_at)
-
-
 OF_A_FIRST_RUN = (0, 1)
 """`absences_needed` before and after a machine's first run asked: changed for many orders at once, and not sealed."""
 
 
-def _facts(order: Order) -> tuple[_Value, ...]:
-    return (
+def seal_order(key: LedgerKey, order: Order, number: int = 106) -> str:
+    """The checksum of an order in a ledger of a format: what it is, where it stands, what it asks for and what is sent;
+    from 104 on what was answered, from 105 on fees and who is named, from 106 on whom it pays, what it was released
+    from, the day that it counts on and when it ended."""
+    values: list[_Value] = [
         *(order.run_key, order.row_ref, order.operation, order.generation, order.request_id, order.state.value),
         *(order.currency, order.receive_currency, order.confirmation, order.hold_kind, order.doubtful),
         *(order.replaces, order.amount, order.receive_amount, order.ceiling),
-        *(() if order.bound is None else (order.bound,)),  # none in ledgers of before format 103
-    )
+    ]
+    if order.bound is not None:  # none in ledgers of before format 103
+        values.append(order.bound)
+    if number >= 104:
+        asks = order.absences_needed if order.absences_needed not in OF_A_FIRST_RUN else None
+        status = None if order.status is None else int(order.status)
+        values += (order.order_no, order.first_answer, order.sent_at, order.absent_since, status, asks)
+    if number >= 105:
+        values += (order.fee, order.told_fee, order.fee_currency, order.told_fee_currency, order.masked)
+        values.append(order.created_at)
+    if number >= 106:
+        values += (order.payee, order.payee_name, order.alike, order.released, order.counted_on, order.final_at)
+    return key.checksum_of(_joined(values) + b"\x1f" + (order.payload or b""))
+
+
+_Value = str | int | Decimal | None
 
 
 def _joined(values: Iterable[_Value]) -> bytes:

@@ -37,9 +37,9 @@ class InFlight:
     receive_currency: str | None = None
     receive_amount: Decimal | None = None
     is_sent: bool = True
-    """Whether it left, or may have; else it is a conversion that is recorded, which its run sends, or cancels."""
+    """True where it left, or may have; else it is a conversion that is recorded, which its run sends, or cancels."""
     debited: bool | None = None
-    """Whether its amount was taken already, where the account's `debited_when` says; None where nobody knows."""
+    """True where its amount was taken already, as the account's `debited_when` says; None where nobody knows."""
 
 
 @dataclass(frozen=True)

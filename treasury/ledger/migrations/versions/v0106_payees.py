@@ -10,7 +10,7 @@ from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.mapping import read_row
-from treasury.ledger.seals import seal_order, sealed_before
+from treasury.ledger.seals import seal_order
 from treasury.orders.records import Order
 
 revision = "0106"
@@ -35,5 +35,6 @@ def seal_orders(connection: Connection, key: LedgerKey, start: int) -> None:
     for some in batched(connection.execute(select(table.c.id)).scalars().all()):
         for row in connection.execute(select(table).where(table.c.id.in_(some))).fetchall():
             order = read_row(Order, row)
-            if order.checksum == sealed_before(key, order, start):
-                connection.execute(update(table).where(table.c.id == order.id).values(checksum=seal_order(key, order)))
+            if order.checksum == seal_order(key, order, start):
+                sealed = seal_order(key, order, int(revision))
+                connection.execute(update(table).where(table.c.id == order.id).values(checksum=sealed))
