@@ -17,7 +17,7 @@ from tests.parts import DIRECT, QUOTED, desk, service, sheet
 from treasury.sandbox import generate_key_pair
 
 PAUSE_SECONDS = 0.02
-"""What a thread did since the last look is missed when it ends."""
+"""The work of a thread since the last look is missed when it ends."""
 
 
 @contextmanager

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import httpx
 
 OF_PREFECT = "block_type_slug"
-"""What Prefect keeps with the entries of a block."""
+"""The field that Prefect keeps with the entries of a block."""
 
 
 class PartnerAccount(CredentialsBlock):

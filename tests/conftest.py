@@ -63,7 +63,7 @@ THOROUGH = (
     "planning/test_conversions.py",
     "reconciliation/test_reconciliation.py::test_every_pair_of_both_sides_has_a_class",
 )
-"""Where tests stand that take seconds each and fail seldom while one works; `make quick` leaves them out too."""
+"""Folders of tests that take seconds each and fail seldom while one works; `make quick` leaves them out too."""
 
 CORE = tuple(
     f"engine/test_{name}.py"

@@ -26,7 +26,7 @@ class AccountFile(BaseModel):
     ledger_key_file: str | None = None
     token_folder: str | None = None
     service: ServiceRules = ServiceRules()
-    """What this account's service does where the interface document leaves it open."""
+    """The behaviour of this account's service where the interface document leaves it open."""
 
 
 def read_account_file(path: Path) -> AccountFile:

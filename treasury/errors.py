@@ -43,7 +43,7 @@ class TreasuryError(Exception):
     """Anything this package raises on purpose."""
 
     summary: Mapping[str, Any] = {}
-    """What its start did before it ended with this error, where that is written: counts by outcome, and the files."""
+    """The work of its start before it ended with this error, where that is written: counts by outcome, and files."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Prefect pickles what a flow raises; the default would call the constructor with the message alone.
@@ -111,7 +111,7 @@ class InvalidSheet(InputError):
         self.file = file
         self.problems = tuple(problems)
         self.corrected: str | None = None
-        """Where a copy of it lies that says what is wrong with each row."""
+        """The path of a copy of it that says what is wrong with each row."""
         shown = "\n".join(f"  {problem}" for problem in self.problems[:20])
         more = f"\n  and {len(self.problems) - 20} more" if len(self.problems) > 20 else ""
         super().__init__(f"{file}: {count_of(len(self.problems), 'problem')}, nothing was sent\n{shown}{more}")
@@ -336,7 +336,7 @@ class Refused(TreasuryError):
         self.code = code = None if code is None else cut_text(code, MAX_CODE)
         self.message = message = cut_text(message)
         self.retry_after_seconds: float | None = None
-        """What the service asked us to wait, when it said so."""
+        """Seconds that the service asked us to wait, when it said so."""
         said = f"code {code}" if code is not None else f"HTTP {http_status}"
         super().__init__(f"{operation}: the service answered {said}: {message}")
 

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterator
 
 IsPersonal = Callable[[str], bool]
-"""Whether a token, normalised, is one of a personal value's."""
+"""Tells of a normalised token that it is one of a personal value's."""
 
 MIN_TOKEN = 2
 """Characters of a token that is looked for."""

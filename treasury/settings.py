@@ -99,7 +99,7 @@ class Settings:
     http_engine: EngineName | None = None
     """None is pyreqwest where it is installed, else httpx."""
     service: ServiceRules = ServiceRules()
-    """What this account's service does where the interface document leaves it open."""
+    """The behaviour of this account's service where the interface document leaves it open."""
     service_in_environment: frozenset[str] = frozenset()
     """Entries of it that the environment says, whatever the account file says."""
     notify_url: str | None = None

@@ -37,7 +37,7 @@ PARTNER_ID = SandboxSettings().partner_id
 """Who the account is, at every one of these sandboxes."""
 
 QUICK: Mapping[str, Any] = {"settle_seconds": 0.2}
-"""What a sandbox of a test is started with, unless told otherwise."""
+"""The settings that a sandbox of a test is started with, unless told otherwise."""
 
 
 @pytest.fixture(scope="session")

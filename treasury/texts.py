@@ -11,7 +11,7 @@ MAX_CODE = 40
 """Characters of a code: what the ledger's columns hold."""
 
 STAND_IN = "\N{REPLACEMENT CHARACTER}"
-"""What stands where a character was that must not be there."""
+"""Stands in place of a character that must not be there."""
 
 _UNSAFE = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # C0 but for tab and line ends, DEL, C1: terminal escapes begin so

@@ -152,7 +152,7 @@ AFTERWARDS: Mapping[str, str] = {
     "settled": "it counts as paid, on your word, until the service says otherwise",
     "failed": "it counts as not paid, on your word, until the service says otherwise; a new run may pay it",
 }
-"""What `resolve` does next, said before it is done."""
+"""The next step of `resolve`, said before it is done."""
 
 
 def _say(decisions: list[Decision], *, with_plan: bool = False) -> int:

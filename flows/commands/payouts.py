@@ -270,7 +270,7 @@ def _show(desk: Desk | None, plan: PayoutPlan, shown: Mapping[str, Any] | None, 
 
 
 SAID_BEFORE = ("Run", "Payments", "REHEARSAL")
-"""What the first line says of a plan that is shown in full."""
+"""The first line of a plan that is shown in full."""
 
 
 def _keep_plan(desk: Desk | None, plan: PayoutPlan, page: PlanPage | None, folder: Path) -> list[Path]:

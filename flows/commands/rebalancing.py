@@ -181,7 +181,7 @@ def _keep(desk: Desk, found: Round, decisions: Mapping[str, Any], folder: Path) 
 
 
 FILES = ("plan.json", "decisions.json", "plan.html")
-"""What is written of a round before it trades."""
+"""The files about a round, written before it trades."""
 
 
 def _put(folder: Path) -> None:

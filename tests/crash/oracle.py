@@ -21,7 +21,7 @@ class Verdict:
     """A record of what a case came to."""
 
     faults: list[str] = field(default_factory=list)
-    """What breaks the promise; empty when it was kept."""
+    """Facts that break the promise; empty when it was kept."""
     states: dict[str, int] = field(default_factory=dict)
     effects: int = 0
     waiting: int = 0

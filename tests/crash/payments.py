@@ -243,7 +243,7 @@ def replaced(rows: int = ROWS) -> Kind:
 
 
 LATER: Mapping[str, Callable[..., Kind]] = {"added": added, "replaced": replaced}
-"""What is paid after a run began, or failed: rows that are added, and replacements."""
+"""Rows paid after a run began, or failed: those that are added, and replacements."""
 
 
 def make_kind(name: str, numbers: Sequence[str] = (), rows: int = ROWS) -> Kind:

@@ -23,7 +23,7 @@ ONE_ORDER = [pytest.mark.usefixtures("one_attempt"), pytest.mark.sqlite_alone]
 DAY, MARGIN, WINDOW = 86_400, 600, 600
 """Seconds: the life of a quote without an end, the margin after it, and how far apart two absences are."""
 FAR = int(START)
-"""Where a clock begins that is set by hand: later than any real one, Unix seconds."""
+"""The time at which a clock that is set by hand begins: later than any real one, Unix seconds."""
 
 
 def ok(**data: Any) -> tuple[int, Any]:

@@ -31,7 +31,7 @@ class PlannedService:
         self.plans: dict[str, list[Answer | Callable[[Mapping[str, Any]], Answer]]] = {}
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.knows_only_what_was_sent = False
-        """Whether a query about a reference that nothing was sent under is answered with "no such order"."""
+        """True when a query about a reference that nothing was sent under is answered with "no such order"."""
         self._guard = threading.Lock()
         self._listening = Listening(self._reply, clock)
         self.base_url = self._listening.base_url

@@ -61,7 +61,7 @@ SECRETS = (
     "zebulon",
     "quibblethorpe",
 )
-"""What of the values must not be found anywhere, in letters and digits alone."""
+"""Parts of the values that must not be found anywhere, in letters and digits alone."""
 
 
 def said(values: Iterable[str]) -> str:
@@ -179,7 +179,7 @@ def without_payee_cells(part: str) -> str:
 
 
 OUR_SHEETS = ("direct.csv", "quoted.csv", "users.csv", "ledger.key", "remaining.csv", "remaining.xlsx")
-"""What holds personal values by design: the sheets, what remains of them, and the key."""
+"""Files that hold personal values by design: the sheets, what remains of them, and the key."""
 
 
 def forget_contents(desk: Desk) -> None:

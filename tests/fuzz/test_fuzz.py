@@ -46,7 +46,7 @@ ROUND = 250
 """Answers that hypothesis makes before it starts anew: it remembers each of them."""
 ROUNDS = range(max(1, ANSWERS // ROUND))
 MAX_GROWTH_MB = 200
-"""What the whole file may add to its process, hypothesis and the service of the test with it."""
+"""The memory that the whole file may add to its process, hypothesis and the service of the test with it."""
 LOOKED_AT = "looked-at"
 """A reference that look-ups ask about."""
 

@@ -86,7 +86,7 @@ class Books:
     """Payments that the ledger cannot know since an older copy of it was put back, by their number in `left`."""
     guard: threading.RLock = field(default_factory=threading.RLock)
     _said: Rules | None = None
-    """What somebody is saying right now, in another process: from when on it counts is not known yet."""
+    """A decision that somebody is saying right now, in another process: from when on it counts is not known yet."""
     _before: Rules = Rules()
     _on_their_way: int = 0
     """Payments that may have been marked before the last word was on disk, and arrive after it."""

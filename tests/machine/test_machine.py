@@ -35,7 +35,7 @@ RULES = ServiceRules(unconfirmed_statuses=frozenset({11}))
 """These books show 11 for quotes that nobody confirmed, and for nothing else."""
 ACCOUNT = Account(BOOKS.base_url, "900001", generate_key_pair()[0], rules=RULES)
 EXPECTED = (NotConnected, Refused, OutcomeUnknown, IllegalTransition)
-"""What a run takes as one order's own trouble."""
+"""Errors that a run takes as one order's own trouble."""
 
 ROWS = st.sampled_from(list(PAYEES))
 

@@ -44,7 +44,7 @@ class Trial:
     repeat: str = "repeat_acts"
     """The fault under which a second transmission shows: as a second effect, unless a test says otherwise."""
     cancels: bool = False
-    """Whether a person cancels, after the faulty start, every run and call of it."""
+    """True when a person cancels, after the faulty start, every run and call of it."""
 
 
 def run_trial(trial: Trial, folder: Path, keys: tuple[str, str]) -> tuple[Verdict, list[str]]:

@@ -37,7 +37,7 @@ class Alternative:
 
     behaves: Mapping[str, Any]
     rules: Mapping[str, Any]
-    """What the account says then."""
+    """The account's line then."""
     kinds: tuple[str, ...] = tuple(KINDS) if ALL else ("payout", "fiat_payout", "conversion")
     named: str | None = None
     """The entry that a proof names while the account says nothing of it; None where only an effect could show it."""

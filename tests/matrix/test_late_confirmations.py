@@ -35,7 +35,7 @@ class SlowToConfirm:
         self.mode = mode
         self.clock = clock
         self.refuses = False
-        """Whether the first confirmation is refused with 400 instead of getting no answer."""
+        """True when the first confirmation is refused with 400 instead of getting no answer."""
         self.shows_11_for = 1.2
         """Seconds for which a payment is shown as a quote, where the mode says so; then as in progress for as long."""
         self.effects: dict[str, list[float]] = {}

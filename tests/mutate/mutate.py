@@ -163,7 +163,7 @@ def _name(node: ast.AST) -> str:
 
 
 Change = tuple[str, Callable[..., None]]
-"""What a mutant changes, in words, and how a node of the tree is changed so."""
+"""The change that a mutant makes, in words, and how a node of the tree is changed so."""
 
 
 def _changes(node: ast.AST) -> Iterator[Change]:
@@ -275,7 +275,7 @@ CHANGES: tuple[tuple[type[ast.AST] | UnionType, Callable[[Any], Iterator[Change]
 
 
 BY_THE_CLOCK = "the clock"
-"""What notices a mutant with which the tests do not end."""
+"""Names what notices a mutant with which the tests do not end."""
 
 
 class Copy:

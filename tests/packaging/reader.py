@@ -20,7 +20,7 @@ CODES = {
     "treasury scan-pay rents.xlsx --run-key rents-2026-11": [3],
     "treasury pay november.xlsx --run-key payroll-2026-11 --yes": [3, 0],
 }
-"""Where no terminal is, what asks for a yes waits for it; what nobody approved waits for that, and then is sent."""
+"""Without a terminal, a command that asks for a yes waits for it; payments that wait for approval leave after it."""
 
 
 class Reader:

@@ -18,7 +18,7 @@ from treasury.sandbox import RunningSandbox
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FILES = ("own_flow.py", "conftest.py", "test_own_flow.py")
-"""What the README's pieces of Python are, in their order there."""
+"""The README's pieces of Python, in their order there."""
 
 
 def run_pytest(folder: Path, files: Mapping[str, str], **environ: str) -> subprocess.CompletedProcess[str]:

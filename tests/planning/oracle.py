@@ -11,7 +11,7 @@ from fractions import Fraction
 from tests.planning.treasuries import Treasury
 
 Score = tuple[Fraction, ...]
-"""What stays open of obligations, floors and bands, and the cost; all in the base asset."""
+"""The open part of obligations, floors and bands, and the cost; all in the base asset."""
 Row = dict[int, Fraction]
 ONE = Fraction(1)
 

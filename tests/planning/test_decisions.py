@@ -89,7 +89,7 @@ ANSWERED: Mapping[str, Any] = {
     "ends_at": None,
     "service_ends_at": None,
 }
-"""What the ledger adds to the terms of a quote that was answered."""
+"""Columns that the ledger adds to the terms of a quote that was answered."""
 
 
 def judge(kind: str, change: Mapping[str, Any]) -> str | None:

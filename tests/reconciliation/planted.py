@@ -188,7 +188,7 @@ BORDERS: tuple[Plant, ...] = (
     Plant("matched", _PAID | _FEE, _settled(amount="10", seen_amount="10", seen_fee=None, fee=None, bound="10.00")),
     Plant("in_progress", _PAID, _in_time, ("payout", "withdraw", "conversion_execute")),
 )
-"""What lies on the border of a tolerance or a due time, and is no break."""
+"""Cases on the border of a tolerance or a due time, which are no breaks."""
 
 
 def plant_ledger(orders: int, seed: int, priority: dict[str, int]) -> tuple[list[Row], dict[str, str]]:

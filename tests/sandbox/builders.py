@@ -24,7 +24,7 @@ from treasury.sandbox import RunningSandbox, SandboxSettings, build_promptpay, g
 PRIVATE, PUBLIC = generate_key_pair()
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
 START = 1_790_000_000.0
-"""Where clocks that stand still begin."""
+"""The time at which clocks that stand still begin."""
 
 
 def settings(**changed: Any) -> SandboxSettings:

@@ -43,7 +43,7 @@ class Approval:
     approved_at: int
     expires_at: int
     token: Token | None = None
-    """What a key signed; None for a typed name."""
+    """The text that was signed with a key; None for a typed name."""
 
 
 @dataclass(frozen=True)

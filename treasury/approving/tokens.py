@@ -15,7 +15,7 @@ from treasury.canonical import canonical_json
 from treasury.errors import InputError
 
 PREFIX = "approval1."
-"""What a token begins with: its kind, and the version of its form."""
+"""The beginning of a token: its kind, and the version of its form."""
 
 MAX_TOKEN = 4_000
 """Most characters of a token."""

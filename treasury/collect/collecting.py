@@ -66,7 +66,7 @@ WITHOUT_LINK = (
     "take its link from the service's portal, or ask its support for it, or to close it; once it is closed, or expired "
     "(after a day), the same command writes its row into remaining.csv, for another run key"
 )
-"""What to do about an invoice that the service has and whose link nobody here knows: no question shows a link."""
+"""The advice about an invoice that the service has and whose link nobody here knows: no question shows a link."""
 
 DAY_MS = 86_400_000
 """So long a checkout page or address is valid by default (public fact 6, row 5)."""

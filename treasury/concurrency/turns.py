@@ -31,7 +31,7 @@ class _Turns:
         self.errors: list[BaseException] = []
         """After the first error, an interruption included, no further item is begun."""
         self._is_over = False
-        """Whether no further item is begun."""
+        """True when no further item is begun."""
 
     def drive(self, most: int) -> None:
         """Work on all items, `most` at once. An item that was begun is always finished."""

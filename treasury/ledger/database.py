@@ -255,14 +255,14 @@ def unusable(what: str, error: DBAPIError) -> ConfigurationError:
 
 
 AWAY = {None, "57P01", "57P02", "57P03"}
-"""What PostgreSQL says that shuts down or starts; None where no connection is made."""
+"""Codes that PostgreSQL gives while it shuts down or starts; None where no connection is made."""
 
 FULL = {"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "53100"}
 """Names that SQLite and PostgreSQL give a disk that is full; of SQLite the second one when a ledger is opened."""
 
 
 VICTIM = {"40001", "40P01"}
-"""What PostgreSQL calls a transaction that it ended in favour of another one: made again, it succeeds."""
+"""Codes of a transaction that PostgreSQL ended in favour of another one: made again, it succeeds."""
 
 VICTIM_TRIES = 5
 

@@ -17,7 +17,7 @@ from treasury.ledger import schema
 _HERE, _BIRTH = -100, 0x800
 """`AT_FDCWD` and `STATX_BTIME` of Linux."""
 _MASK_AT, _BIRTH_AT = 0, 80
-"""Where `struct statx` holds what it filled in, and the birth: seconds and nanoseconds."""
+"""The places in `struct statx` of the mask that it filled in, and of the birth: seconds and nanoseconds."""
 
 
 def identity_of(file: Path) -> str:

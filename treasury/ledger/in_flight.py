@@ -91,11 +91,11 @@ class Waiting:
     operation: str
     currency: str
     amount: Decimal | None
-    """What it debits, without a fee on top; None where only a quote will tell."""
+    """The amount that it debits, without a fee on top; None where only a quote will tell."""
     ceiling: Decimal | None
-    """What its quote may ask at the most, where that is limited."""
+    """The most that its quote may ask, where that is limited."""
     receives: tuple[str, Decimal] | None
-    """What its beneficiary receives, where that is known: currency and amount."""
+    """The currency and amount that its beneficiary receives, where they are known."""
 
     @property
     def most(self) -> Decimal | None:

@@ -10,7 +10,7 @@ LOCK_SECONDS = 1
 """How long a lock is waited for at a time: whoever steps meanwhile waits behind it."""
 
 NOT_LOCKED = "55P03"
-"""What PostgreSQL calls a lock that it did not give in time."""
+"""PostgreSQL's code of a lock that it did not give in time."""
 
 
 def begin_between_steps(reader: Engine, connection: Connection) -> None:

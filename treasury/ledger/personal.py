@@ -53,14 +53,14 @@ OUR_WORDS = frozenset(
 _NAMED = (schema.orders.c.personal, schema.orders.c.request_id, schema.orders.c.order_no, schema.orders.c.confirmation)
 
 OWNER = select(*_NAMED).where(schema.orders.c.id == bindparam("order_id"))
-"""What masks the texts about an order."""
+"""The columns that mask the texts about an order."""
 
 OWNER_OF_QUOTE = (
     select(*_NAMED, schema.quotes.c.request_id, schema.quotes.c.quote)
     .join_from(schema.quotes, schema.orders, schema.quotes.c.order_id == schema.orders.c.id)
     .where(schema.quotes.c.request_id == bindparam("quote_id"))
 )
-"""The same, by the request id of one of its quotes."""
+"""The columns that do, by the request id of one of its quotes."""
 
 
 def holds_text(facts: Mapping[str, Any]) -> bool:

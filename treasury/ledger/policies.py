@@ -42,7 +42,7 @@ RECOVERY_HOURS = 72
 """Hours by the service's clock until a recovery takes effect."""
 
 POLICY_KEY = "policy-"
-"""What the key of a policy that waits begins with."""
+"""The beginning of the key of a policy that waits."""
 
 REHEARSAL = "rehearsal"
 """Row of `meta`: money moved, or was to move, without a policy in force; only on a service of this machine."""

@@ -48,7 +48,7 @@ class WaitingPlan:
     ledger: str
     account: str
     shown: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What approvers see of it."""
+    """The part that approvers see."""
 
     @property
     def proposal(self) -> Proposal:

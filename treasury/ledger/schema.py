@@ -390,4 +390,4 @@ snapshots = Table(
     Column("policy", String(64)),
     Column("content", Text, nullable=False),
 )
-"""What rebalancings were planned from and decided, JSON: snapshot, plan, a line for each asset; and a checksum."""
+"""The basis of rebalancings and what they decided, JSON: snapshot, plan, a line for each asset; and a checksum."""

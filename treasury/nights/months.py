@@ -118,7 +118,7 @@ def _is_dated(account: BalanceAccount, line: StatementEntry, policy: Policy) -> 
 
 
 _Stated = tuple[EntryKind, Lot]
-"""What lines without a day explained in a report, and the column of the month that it is added up in."""
+"""A column of the month, and the amount that a line without a day explained in a report adds to it."""
 
 
 def _kind_of(amount: Decimal) -> EntryKind:

@@ -101,7 +101,7 @@ class EvidenceRules:
     quote_margin_seconds: float
     """How long after its end a quote may still be confirmed by a request that is on its way."""
     service: ServiceRules = ServiceRules()
-    """What this account's service does where the interface document leaves it open."""
+    """The behaviour of this account's service where the interface document leaves it open."""
 
 
 class QueryResult(Enum):
@@ -142,7 +142,7 @@ class Next(Enum):
 
 
 COUNTED = (Next.COUNT, Next.RESEND, Next.QUOTE_AGAIN, Next.REJECT)
-"""What follows from an absence that counts."""
+"""The steps that may follow from an absence that counts."""
 
 
 def judge_absence(
@@ -233,7 +233,7 @@ class Bounds:
     """Exactly this arrives."""
     max_pay: Decimal | None = None
     min_receive: Decimal | None = None
-    """What it must bring before the service's fee, where that is taken from what is received."""
+    """The amount that it must bring before the service's fee, where that is taken from what is received."""
     max_fee: Decimal | None = None
     """The most that may be taken as fee, in `fee_currency`; a fee in another one is refused."""
     fee_currency: str | None = None

@@ -45,7 +45,7 @@ class Intent:
     operation: str
     """Name of the operation that moves the money."""
     payload: Mapping[str, Any] = field(repr=False)
-    """What is needed to send it; stored encrypted, only until the order is final."""
+    """The fields that are needed to send it; stored encrypted, only until the order is final."""
     bound_content: Mapping[str, Any] = field(repr=False)
     """The content that the run key binds: changing it changes the payment."""
     currency: str | None = None
@@ -179,7 +179,7 @@ class Quote(Record):
     request_id: str
     """Its own for ever: what it is stored under."""
     quote: str | None
-    """What confirms it: the order number, or the quote id of a conversion."""
+    """The id that confirms it: the order number, or the quote id of a conversion."""
     pay_currency: str | None
     pay_amount: Decimal | None
     receive_currency: str | None

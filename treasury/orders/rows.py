@@ -252,7 +252,7 @@ class LeftOut:
     line: int
     row_ref: str
     cells: Mapping[str, str] = field(repr=False)
-    """What stands in it, by column. What is not known, or would be another value in another file, begins with
+    """Its values, by column. A value that is not known, or would be another in another file, begins with
     apostrophes and is refused until somebody types it again. Personal."""
     problems: tuple[RowProblem, ...]
 

@@ -290,7 +290,7 @@ def write_conversions(desk: Desk, run_key: str, done: Sequence[Done], folder: Pa
 
 
 FOLDER = "funding"
-"""Where files of what was converted for a run are, in the folder of its results."""
+"""The folder, in that of a run's results, of files about its conversions."""
 
 
 def conversion_files(folder: Path) -> list[Path]:

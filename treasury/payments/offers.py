@@ -43,7 +43,7 @@ class OfferQuestions:
         self._desk = desk
         self._is_away = False
         self.not_answered: list[str] = []
-        """What was not answered, in words."""
+        """The questions that were not answered, in words."""
 
     def ask(self, operation: Operation[Any], what: str, read: Callable[[Any], R | None]) -> R | None:
         """Return what `read` finds in the answer; None when there is none, or not of a shape that can be read."""

@@ -39,7 +39,7 @@ class Decision:
     order: Order
     done: bool
     says: str
-    """What was done, or why not, in words."""
+    """The effect, or why there is none, in words."""
 
 
 RUN = "run:"

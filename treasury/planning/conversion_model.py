@@ -16,7 +16,7 @@ class Purpose(StrEnum):
     OBLIGATION = "obligation"
     """Payouts and withdrawals of today and the horizon."""
     FLOOR = "floor"
-    """What an asset is never spent below."""
+    """The amount that an asset is never spent below."""
     BAND = "band"
     """The minimum and the maximum around the target."""
 
@@ -37,9 +37,9 @@ class Pair:
     asset: str
     against: str
     buy: Decimal | None
-    """What one costs; None when it could not be had, or is never bought there."""
+    """The price of one; None when it could not be had, or is never bought there."""
     sell: Decimal | None
-    """What one brings; None when it could not be had, or is never sold there."""
+    """The proceeds of one; None when it could not be had, or is never sold there."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Holding:
     spendable: Decimal
     """Available and certainly not promised to an order on its way: the most that may be spent of it now."""
     expected: Decimal
-    """What is counted against shortfalls: available, plus conversions on their way, less unknown debits."""
+    """The amount counted against shortfalls: available, plus conversions on their way, less unknown debits."""
     need: Decimal
     """Obligations of today and the horizon."""
     floor: Decimal
@@ -79,11 +79,11 @@ class Terms(LimitsLeft):
     min_trade: Decimal
     """In the base asset; smaller trades are not made."""
     fixed_cost: Decimal = Decimal(0)
-    """What one trade costs besides its fee, in the base asset; only weighed, never charged."""
+    """The cost of one trade besides its fee, in the base asset; only weighed, never charged."""
     fee_bps: Decimal = Decimal(0)
     """Expected fee of a trade, of what is received."""
     return_to: Literal["edge", "target"] = "target"
-    """Where an asset outside its band is brought back to."""
+    """The amount that an asset outside its band is brought back to."""
     digits: Mapping[str, int] = field(default_factory=dict)
     """Fractional digits that an amount of an asset may have; without an entry 8, of the base asset 6."""
 
@@ -95,7 +95,7 @@ class Conversion:
     symbol: str
     side: Side
     currency: str
-    """What is spent."""
+    """The asset that is spent."""
     amount: Decimal
     receive_currency: str
     expected_receive: Decimal
@@ -129,6 +129,6 @@ class ConversionPlan:
     conversions: tuple[Conversion, ...]
     shortfalls: tuple[Shortfall, ...]
     cost: Decimal
-    """What all conversions cost against mid, in the base asset."""
+    """The cost of all conversions against mid, in the base asset."""
     next_unit: Mapping[str, Decimal | None]
     """By asset with a need: what one more unit of need would cost in the base asset; None: it cannot be had."""

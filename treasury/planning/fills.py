@@ -25,7 +25,7 @@ class Fill:
     outcome: str
     planned: Decimal
     achieved: Decimal | None
-    """What the quote that was confirmed came to, before its fee; None for a trade that was not made."""
+    """The amount of the quote that was confirmed, before its fee; None for a trade that was not made."""
     slippage_bps: Decimal | None
     """How much worse than planned; negative: better."""
     fee: Decimal | None

@@ -15,9 +15,9 @@ class FundingTrade:
     symbol: str
     side: Side
     currency: str
-    """What is spent."""
+    """The asset that is spent."""
     amount: Decimal
-    """What is spent at the rate when it was planned."""
+    """The amount that is spent at the rate when it was planned."""
     at_most: Decimal
     """The most that conversions of this pair and side spend for the run, however often they are planned again."""
     receive_currency: str

@@ -116,15 +116,15 @@ class Funding:
 
     currency: str
     debit: Decimal
-    """What the plan debits at the most, as far as that is known beforehand."""
+    """The most that the plan debits, as far as that is known beforehand."""
     estimated: Decimal
-    """What rows debit of which only their quotes will tell, by the rate of now."""
+    """Debits, by the rate of now, of rows of which only their quotes will tell."""
     not_known: int
     """Rows of which not even that is known."""
     balance: Decimal | None
-    """What is available now; None when the service does not say."""
+    """The balance that is available now; None when the service does not say."""
     in_flight: Decimal
-    """What other runs have recorded and the service has not debited for certain."""
+    """Amounts that other runs have recorded and the service has not debited for certain."""
 
     @property
     def remains(self) -> Decimal | None:

@@ -42,7 +42,7 @@ class PayoutPlan:
     mapped: Mapping[str, str] = field(default_factory=dict)
     """Headers of a person's own -> the columns that they are read as."""
     conversions: tuple[FundingTrade, ...] = ()
-    """What is converted before it is paid, at the most."""
+    """The conversions that are made before it is paid, at the most."""
     converted: Mapping[str, Decimal] = field(default_factory=dict)
     """Currency -> what conversions under earlier plans of its run spent."""
     paid_first: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ class InFlight:
     currency: str
     amount: Decimal
     is_known: bool
-    """Whether the service said that it has it, or it was not sent; else nobody knows."""
+    """True when the service said that it has it, or it was not sent; else nobody knows."""
     is_conversion: bool
     symbol: str | None = None
     """The pair of a conversion."""
@@ -81,7 +81,7 @@ class Snapshot:
     missing: Mapping[str, str] = field(default_factory=dict)
     """Asset or pair -> why its balance or rate cannot be used."""
     notes: tuple[str, ...] = ()
-    """What a treasurer should know of it."""
+    """Remarks that a treasurer should read."""
     fee_bps: Decimal = Decimal(10)
     """The fee that a conversion is expected to take of what it brings: what recent ones took (public fact 7.4)."""
     moved: Mapping[str, Decimal] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Snapshot:
     traded: Mapping[str, Decimal] = field(default_factory=dict)
     """Pair -> what this day's trades of it were worth, in the base asset."""
     cost: Decimal = ZERO
-    """What this day's trades cost against the middle of the rates, in the base asset."""
+    """The cost of this day's trades against the middle of the rates, in the base asset."""
 
     def brought_by_purpose(self, asset: str) -> dict[Purpose, Decimal]:
         """Purpose -> what sales brought of an asset for that purpose of others, and nothing spent yet."""
@@ -142,9 +142,9 @@ class Position:
     asset: str
     available: Decimal
     incoming: Decimal
-    """What conversions on their way are to bring."""
+    """Amounts that conversions on their way are to bring."""
     outgoing: Decimal
-    """What orders on their way spend, and the service does not show as held back."""
+    """Amounts that orders on their way spend, and the service does not show as held back."""
     uncertain: Decimal
     """Of it: payments of which nobody knows whether the service has them."""
     obligations: tuple[Obligation, ...]

@@ -32,7 +32,7 @@ class AssetLine:
     target: Decimal
     maximum: Decimal | None
     change: Decimal
-    """What the trades of this round and of later ones bring or take, after the expected fee."""
+    """Amounts that the trades of this round and of later ones bring or take, after the expected fee."""
     why: str
 
     @property
@@ -75,7 +75,7 @@ class Rebalancing:
     """Asset with obligations -> what one more unit of them would cost, in the base asset; None: cannot be had."""
 
     value: Decimal = ZERO
-    """What the trades, later ones included, are worth in the base asset."""
+    """The worth of the trades, later ones included, in the base asset."""
     over_limits: Mapping[str, str] = field(default_factory=dict)
     """Asset -> the limit that what its floor or band wants is over: it is left alone, for a person to look at."""
 

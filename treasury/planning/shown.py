@@ -21,7 +21,7 @@ COLUMNS = (
     *("row_ref", "payee", "account", "bank", "country", "amount", "currency", "receive_amount", "receive_currency"),
     *("at_most", "note"),
 )
-"""What is shown of each payment; `at_most`: its ceiling, where the amount is not known beforehand."""
+"""Columns that are shown of each payment; `at_most`: its ceiling, where the amount is not known beforehand."""
 
 
 @dataclass(frozen=True)

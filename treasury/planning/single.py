@@ -23,7 +23,7 @@ class Judged:
     problems: tuple[str, ...] = ()
     """Why it may not be sent; nothing when it may."""
     debits: Mapping[str, Decimal] = field(default_factory=dict)
-    """What it debits at most, by currency."""
+    """The most that it debits, by currency."""
     ceiling: Decimal | None = None
     """The most that it may debit, where its amount is not known beforehand."""
 

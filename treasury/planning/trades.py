@@ -52,7 +52,7 @@ class Trade:
     side: Side
     symbol: str
     currency: str
-    """What is spent: the first asset of the pair when selling, the second when buying."""
+    """The asset that is spent: the first of the pair when selling, the second when buying."""
     amount: Decimal
     """How much is spent, in `currency`."""
     receive_currency: str
@@ -66,13 +66,13 @@ class Trade:
     max_rate: Decimal | None
     """The highest price that a purchase may have."""
     purpose: str = "band"
-    """What it serves: `obligation`, `floor` or `band`."""
+    """Its purpose: `obligation`, `floor` or `band`."""
     cost: Decimal = Decimal(0)
-    """What it costs against the middle of both rates, fee included, in the base asset."""
+    """Its cost against the middle of both rates, fee included, in the base asset."""
     value: Decimal = Decimal(0)
-    """What is spent, in the base asset, when the plan was made."""
+    """The amount that is spent, in the base asset, when the plan was made."""
     is_own_pair: bool = True
-    """Whether it is its asset's own pair, with the base asset; one plan may trade an asset in several."""
+    """True for its asset's own pair, with the base asset; one plan may trade an asset in several."""
 
     def as_text(self) -> dict[str, str]:
         """Everything that it says, as text."""
@@ -99,7 +99,7 @@ class SkippedTrade:
     amount: Decimal
     reason: str
     is_wanted: bool = True
-    """Whether something is left undone by it; not where the trade would be too small to be worth its cost."""
+    """True when something is left undone by it; not where the trade would be too small to be worth its cost."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class TradePlan:
     trades: tuple[Trade, ...]
     skipped: tuple[SkippedTrade, ...]
     later: tuple[Trade, ...] = ()
-    """What the proceeds of these trades are to pay for: planned again in the next round, once they are settled."""
+    """Trades that the proceeds of these are to pay for: planned again in the next round, once they are settled."""
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as JSON can hold it, amounts as text."""
@@ -160,7 +160,7 @@ class Traded:
     value: Mapping[str, Decimal]
     """Pair -> what its planned trades were worth, in the base asset."""
     cost: Decimal
-    """What their plans said that they cost, in the base asset."""
+    """Their cost by their plans, in the base asset."""
 
 
 @exact

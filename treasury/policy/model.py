@@ -35,8 +35,8 @@ class AssetBand(PolicyTable):
     minimum: Quantity = Field(default_factory=lambda data: data["target"])
     maximum: Quantity = Field(default_factory=lambda data: data["target"])
     floor: Quantity | None = None
-    """What is never spent, not even for the obligations of another asset, and is held before any band is; when absent
-    the minimum is not spent either."""
+    """The amount that is never spent, not even for the obligations of another asset, and is held before any band is;
+    when absent the minimum is not spent either."""
     symbol: Symbol | None = None
     """The trading pair, this asset first; `<asset>-<base asset>` when absent."""
 
@@ -61,7 +61,7 @@ class RebalancingTable(PolicyTable):
     fee_bps: Bps = 100
     """How much of what is received may go to the fee."""
     fixed_cost: Holding = Decimal(0)
-    """What a trade costs whatever its size, in the base asset."""
+    """The cost of a trade whatever its size, in the base asset."""
     return_to: Literal["edge", "target"] | None = None
     """How far a balance outside its band is brought back. Left out: to the nearest edge, and to the target where a
     trade has a `fixed_cost`, for then fewer and larger trades cost less."""
@@ -84,8 +84,8 @@ class RebalancingTable(PolicyTable):
     max_spread_bps: Change = 1_000
     """A purchase price that is further above the sale price stops the pair."""
     check_inverse_rates: bool = True
-    """Whether the pair the other way round is asked, too, where the service has it: a rate that is off it by more than
-    `max_spread_bps` stops."""
+    """True when the pair the other way round is asked, too, where the service has it: a rate that is off it by more
+    than `max_spread_bps` stops."""
     reference_rates: str | None = Field(default=None, min_length=1)
     """A second source: the path or URL of a CSV with the columns symbol and rate."""
     max_reference_move_bps: Change = 300
@@ -157,11 +157,11 @@ class Policy(PolicyTable):
     holidays: tuple[str, ...] = ()
     """Calendars whose weekends and holidays are no business days, of countries or markets."""
     base_asset: str | None = Field(default=None, min_length=1)
-    """What surpluses are sold for and deficits are bought with. In `assets` only its minimum counts."""
+    """The asset that surpluses are sold for and deficits are bought with. In `assets` only its minimum counts."""
     assets: dict[str, AssetBand] = Field(default_factory=dict)
     rebalancing: RebalancingTable | None = None
     scheduled: tuple[Scheduled, ...] = ()
-    """What is paid regularly: a rebalancing holds it ready."""
+    """Regular payments: a rebalancing holds their amounts ready."""
     payouts: PayoutLimits | None = None
     withdrawals: WithdrawalLimits | None = None
     conversions: ConversionLimits | None = None

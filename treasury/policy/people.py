@@ -14,7 +14,7 @@ from treasury.policy.tables import PolicyTable
 from treasury.texts import UNSAFE, as_it_looks, count_of, is_clean
 
 PUBLIC_KEY = "ed25519:"
-"""What the text of a public key begins with; the base64 of its 32 bytes follows (RFC 8032)."""
+"""The beginning of a public key's text; the base64 of its 32 bytes follows (RFC 8032)."""
 
 
 APPROVAL_HOURS = 72

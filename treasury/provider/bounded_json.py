@@ -14,7 +14,7 @@ MAX_DIGITS = 60
 """Characters of a number that is read as one; a longer one stays text, which no amount and no status is."""
 
 _SUSPECT = re.compile(r"\\[ubf]|" + UNSAFE.pattern)
-"""Where an unsafe character may be: written as it is, or as an escape; JSON has short ones for two of them."""
+"""Finds each unsafe character: written as it is, or as an escape; JSON has short ones for two of them."""
 _BRACKET = re.compile(r'[\[{\]}]|"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _EXPONENT = re.compile(r"[eE][+-]?0*[0-9]{3,}$")
 

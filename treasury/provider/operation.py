@@ -206,18 +206,18 @@ class Operation(WireModel, Generic[R]):
     path: ClassVar[str]
     effect: ClassVar[Effect]
     source: ClassVar[str]
-    """Where it is described: the document's endpoint, or the public fact."""
+    """Its source: the document's endpoint, or the public fact."""
     reference: ClassVar[str | None] = None
     """The wire field that names this request for ever: its idempotency key and what it is asked by."""
     rules: ClassVar[tuple[Conditional | NeedsOneOf, ...]] = ()
     asked_with: ClassVar[type["Operation[Any]"] | None] = None
     """The operation that asks what became of this one, by `request_id`."""
     absence_is_evidence: ClassVar[bool] = False
-    """Whether "no such order" proves that this operation did not act."""
+    """True when "no such order" proves that this operation did not act."""
     confirms_quote: ClassVar[bool] = False
-    """Whether it acts on a quote that was asked for before."""
+    """True when it acts on a quote that was asked for before."""
     may_show_what_arrives: ClassVar[bool] = False
-    """Whether a query may show it in the currency that is received instead of the one that is paid."""
+    """True when a query may show it in the currency that is received instead of the one that is paid."""
     due_hours: ClassVar[int] = 0
     """Hours after which one that is not final is late, unless a policy says otherwise. The document names none."""
     is_paid_by_banks: ClassVar[bool] = False

@@ -34,8 +34,8 @@ from treasury.provider.engine import (
 )
 
 NEVER_CONNECTED = "client error (Connect)"
-"""What pyreqwest's causes say when a connection could not be made: the name of the one kind of error that hyper, below
-it, has for that. The class of the exception says less: pyreqwest 0.15 calls a reset after the request left a
+"""The text of pyreqwest's cause when a connection could not be made: the name of the one kind of error that hyper,
+below it, has for that. The class of the exception says less: pyreqwest 0.15 calls a reset after the request left a
 `ConnectError` too. Should a later version use other words, everything is `NoResponse`: asked about, never sent again
 blindly.
 """

@@ -16,7 +16,7 @@ class Reach:
     banks: tuple[str, ...] = ()
     wallets: tuple[str, ...] = ()
     account_types: tuple[str, ...] = ()
-    """What kind of number a wallet is known by there."""
+    """The kind of number that a wallet is known by there."""
     document_type: str | None = None
     """The one kind of identification that is asked for, if any."""
 

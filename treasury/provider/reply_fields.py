@@ -66,7 +66,7 @@ ReplyQrCode = Annotated[str | None, _exactly(MAX_QR_CODE)]
 """The content of a QR code: at most 8,000 characters, kept as it came."""
 
 ReplyText = Annotated[str | None, _about(MAX_TEXT), WORDS]
-"""What says something to people: cleaned, and cut to 500 characters."""
+"""A text for people: cleaned, and cut to 500 characters."""
 
 ReplyLabel = Annotated[str | None, _about(MAX_CODE), WORDS]
 """A word that nothing is decided by: cleaned, and cut to 40 characters."""

@@ -31,7 +31,7 @@ STATUS_BY_NAME: Mapping[str, OrderStatus] = {
     "closed": OrderStatus.CLOSED,
     "settled": OrderStatus.SUCCESS,
 }
-"""What a status may be said to mean, and the listed status that means it."""
+"""Meanings that an account may give a status, and the listed status of each."""
 
 NEVER_LISTED = frozenset({"200", "412", "429", "500", "202224"})
 """Envelope codes that can never be listed as an absence or as a refusal: success, and what a proxy's second
@@ -127,7 +127,7 @@ class ServiceRules(BaseModel):
     sign_type: Annotated[str, Field(min_length=1, max_length=20)] = "RSA"
     """Value of `sign_type` (document, Authentication)."""
     null_text_is_blank: bool = True
-    """Whether the text `null` counts as absent in what is signed (public fact 1.2, step 9)."""
+    """True when the text `null` counts as absent in what is signed (public fact 1.2, step 9)."""
     no_such_order: Annotated[Codes, AfterValidator(_shapes)] = frozenset({"7000"})
     """How a query says that there is no such order: envelope codes, or `empty` (public fact 3.2: ORDER_NOT_EXIST).
     Nothing else counts as evidence that an order is not there: a 404 may come from a proxy or a wrong path."""
@@ -153,8 +153,8 @@ class ServiceRules(BaseModel):
     buy: Literal["base", "quote"] = "base"
     """Which currency of a pair the service's BUY buys (public fact 7.4, one example: the base)."""
     conversion_found_by: Literal["xid", "quote_id", "order_no", "nothing"] = "xid"
-    """What the transaction query finds an executed conversion by (public fact 10.6 leaves it open). With `nothing`, one
-    that was accepted counts as settled: there is no question that could tell more."""
+    """The id that the transaction query finds an executed conversion by (public fact 10.6 leaves it open). With
+    `nothing`, one that was accepted counts as settled: there is no question that could tell more."""
     conversion_fee_in: Literal["received", "paid"] = "received"
     """Currency that the fee of a conversion is taken in (public fact 7.4, one example: the received one)."""
     fee_on_top: Annotated[Codes, AfterValidator(_moves_money)] = frozenset({"submit_scan_to_pay"})
@@ -169,7 +169,7 @@ class ServiceRules(BaseModel):
     payout_shown_in: Literal["paid", "received"] = "paid"
     """Currency that the transaction query shows a direct payout in."""
     both_quote_amounts: bool = False
-    """Whether a fiat payout quote may carry the amount that its mode does not name, too; the document allows both."""
+    """True when a fiat payout quote may carry the amount that its mode does not name, too; the document allows both."""
 
     @model_validator(mode="after")
     def _is_in_one_list(self) -> Self:

@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 MAX_STATUS = 2**31 - 1
-"""What a column of the ledger holds."""
+"""The highest number that a column of the ledger holds."""
 
 
 class OrderStatus(IntEnum):

@@ -38,9 +38,9 @@ class Questions:
 
     client: Client
     rules: ServiceRules
-    """What questions are signed by: the account's, or what was found to work instead."""
+    """The rules that questions are signed by: the account's, or those found to work instead."""
     knows_us: bool = False
-    """Whether a signed question got the service's own envelope."""
+    """True when a signed question got the service's own envelope."""
     probe: Callable[[], Operation[Any]] = lambda: PartnerBalance(currency=CURRENCY)
     """Makes a question that this service answers: a balance look-up, unless it has none."""
 

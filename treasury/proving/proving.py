@@ -18,7 +18,7 @@ class Findings:
 
     proofs: list[Proof]
     knows_us: bool
-    """Whether a signed question got the service's own envelope."""
+    """True when a signed question got the service's own envelope."""
 
     @property
     def is_well(self) -> bool:

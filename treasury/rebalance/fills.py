@@ -47,7 +47,7 @@ class Done(TypedDict):
     unsettled: list[str]
     """Pairs whose trades were not settled."""
     again: bool
-    """Whether the proceeds are there that later trades are to be paid from."""
+    """True when the proceeds are there that later trades are to be paid from."""
 
 
 def prove_round(desk: Desk, run_key: str, plan: TradePlan) -> Done:

@@ -61,9 +61,9 @@ class Round:
     run_key: str
     decided: Rebalancing
     snapshot: Snapshot | None = None
-    """What it was planned from; None where that was not kept."""
+    """The position that it was planned from; None where that was not kept."""
     policy: Policy | None = None
-    """What it was planned under; None for the one that applies now."""
+    """The policy that it was planned under; None for the one that applies now."""
 
     @property
     def plan(self) -> TradePlan:

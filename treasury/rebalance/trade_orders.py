@@ -81,7 +81,7 @@ class _Trades:
     """Those of the plan, with the bounds that apply."""
     content: Mapping[str, Any]
     planned: Round | None = None
-    """What a rebalancing was planned from, which may be long ago; a part of a payment run is planned in its start."""
+    """The round that a rebalancing planned, maybe long ago; a part of a payment run is planned in its start."""
 
 
 def _commit_in_limits(desk: Desk, wanted: _Trades, governed: Governing, rules: IntentRules) -> None:

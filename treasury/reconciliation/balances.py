@@ -44,7 +44,7 @@ class Flows:
     arrived: Decimal = ZERO
     """Paid out for good."""
     received: Decimal = ZERO
-    """What conversions brought."""
+    """Amounts that conversions brought."""
     fees: Decimal = ZERO
     """Debited beside what arrived: of operations that the account lists in `fee_on_top`."""
     found: Decimal = ZERO
@@ -65,7 +65,7 @@ class Flows:
     in_flight_then: Decimal = ZERO
     """Of orders that the service showed on their way when the account was opened, and that a person took over since."""
     receiving: Decimal = ZERO
-    """What conversions on their way may have brought already."""
+    """Amounts that conversions on their way may have brought already."""
     receiving_before: Decimal = ZERO
     """The part of it that was sent before the account was opened, and so may be inside the opening, too."""
     receiving_then: Decimal = ZERO

@@ -43,7 +43,7 @@ class Finding:
     """Something remarkable, before its life cycle is known. Amounts in `currency`."""
 
     subject: str
-    """What it is about: a request id, `balance USDT`, `statement 0123`, `card user u-1`."""
+    """Its subject: a request id, `balance USDT`, `statement 0123`, `card user u-1`."""
     name: str
     """Its class."""
     request_id: str | None

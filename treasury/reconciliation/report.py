@@ -60,7 +60,7 @@ class ReconciliationInput:
     fee_on_top: Collection[str] = ()
     """Operations whose fee is debited beside their amount."""
     rehearsal: bool = False
-    """Whether payments of the ledger were recorded without a policy in force."""
+    """True when payments of the ledger were recorded without a policy in force."""
 
 
 @dataclass(frozen=True)

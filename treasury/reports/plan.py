@@ -50,7 +50,7 @@ MAX_NOTED = 20
 
 
 Facts = list[tuple[str, str]]
-"""What is to be known of a plan before its payments, as names and values."""
+"""Facts to know of a plan before its payments, as names and values."""
 
 
 @dataclass(frozen=True)

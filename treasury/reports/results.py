@@ -78,7 +78,7 @@ CONVERSION_ACTIONS: Mapping[str, str] = {
     "cancelled": "none: it is never sent; the next start plans anew what is still needed",
     "not_sent": "start it again: it is sent then, or planned anew where less of it is needed",
 }
-"""The same for conversions, which are never put into a sheet."""
+"""Outcome of a conversion, which is never put into a sheet -> what to do next."""
 
 STAYED = ("not_sent", "held", "cancelled")
 """Outcomes of what never left."""
@@ -411,4 +411,4 @@ class Marks:
 
 
 REHEARSAL = "REHEARSAL: no policy was in force when payments of this ledger were recorded"
-"""What plans, results and reports of such a ledger say."""
+"""The remark that plans, results and reports of such a ledger carry."""

@@ -14,11 +14,11 @@ class BookAccount(StrEnum):
     """The accounts of the sandbox's world."""
 
     AVAILABLE = "available"
-    """What the partner may spend."""
+    """The money that the partner may spend."""
     HOLD = "hold"
     """The partner's, set aside for accepted orders that are not final."""
     FEES = "fees"
-    """What the service earned."""
+    """The money that the service earned."""
     DESK = "desk"
     """The conversion desk: takes one currency, gives another."""
     WORLD = "world"
@@ -26,7 +26,7 @@ class BookAccount(StrEnum):
     BENEFICIARIES = "beneficiaries"
     """Who was paid by bank, wallet or QR code."""
     OPENING = "opening"
-    """Where the opening balances come from."""
+    """The money that opening balances come from."""
 
 
 @dataclass(frozen=True)

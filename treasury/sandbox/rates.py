@@ -10,7 +10,7 @@ from treasury.sandbox.dice import fraction
 STEP_SECONDS = 10
 """A rate stands still for so long."""
 SPREAD = Decimal("0.0005")
-"""What buying costs more, and selling brings less, than the middle."""
+"""The share by which buying costs more, and selling brings less, than the middle."""
 SWING = {"coin": Decimal("0.002"), "fiat": Decimal("0.002"), "stable": Decimal(0)}
 """How far a price moves around its start, either way: two steps differ by 40 bps at the most, inside the 50 bps of
 the sample policy, so that a rehearsal does not depend on the second it began."""

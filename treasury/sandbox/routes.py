@@ -106,7 +106,7 @@ BANK_FIELDS: Mapping[str, Mapping[str, str]] = {
 """Network -> required members of `beneficiaryFields`, with their labels (public fact 5.6)."""
 
 SWIFT_PERSONAL = ("nationality", "gender", "date_of_birth")
-"""What a person paid over SWIFT must give besides (public fact 6, row 18)."""
+"""Fields that a person paid over SWIFT must give besides (public fact 6, row 18)."""
 
 
 def find_route(country: str, currency: str) -> Route | None:

@@ -54,7 +54,7 @@ class SandboxSettings:
     behaviour: Behaviour = Behaviour()
     """How it behaves where the document leaves that open (see docs/sandbox.md)."""
     public_url: str = ""
-    """Where links to pages lead; empty derives it from the port."""
+    """The address that links to pages begin with; empty derives it from the port."""
     notify_url: str | None = None
     """Address of notifications for orders that name none, as a partner sets it in the portal."""
     timestamp_tolerance_seconds: float = 300.0

@@ -46,7 +46,7 @@ OPERATIONS: tuple[tuple[type[Operation[Any]], tuple[str, ...]], ...] = (
     (CreateCardUserWithKycLink, ("email", "user_name")),
     (KycLink, ("level_name",)),
 )
-"""What is sent for a card user, and the columns that go into it besides `user_xid`."""
+"""Operations that are sent for a card user, and the columns that go into each besides `user_xid`."""
 
 
 @dataclass(frozen=True)

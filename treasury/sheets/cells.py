@@ -51,10 +51,10 @@ class Typed:
     text: str
     """As it would be typed: plain digits, or a date as YYYY-MM-DD."""
     formula: bool = False
-    """Whether a formula gave it."""
+    """True when a formula gave it."""
     date: bool = False
     shown: str | None = None
-    """What a person sees, where that is another value."""
+    """The value that a person sees, where that is another one."""
     unseen: str | None = None
     """Why a person sees nothing of it, though its row and its column are shown."""
     is_text: bool = False

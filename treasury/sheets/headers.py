@@ -42,7 +42,7 @@ class Layout:
     with the free prefix do too."""
 
     synonyms: Mapping[str, str] = field(default_factory=dict)
-    """What people call a column that can be no other: in small letters, words joined by underscores. Where there are
+    """People's names for a column that can be no other: in small letters, words joined by underscores. Where there are
     any, somebody is asked what an unknown name means."""
 
     @property
@@ -94,7 +94,7 @@ class Header:
     above: tuple[int, ...] = ()
     """Lines above it that hold something."""
     is_corrected: bool = False
-    """Whether it is that of a copy of ours."""
+    """True for that of a copy of ours."""
     mapped: Mapping[str, str] = field(default_factory=dict)
     """Names that are read as a column because somebody confirmed it."""
     proposal: Mapping[str, str] = field(default_factory=dict)

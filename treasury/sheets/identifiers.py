@@ -184,7 +184,7 @@ _OF_COUNTRY: Mapping[str, frozenset[str]] = {
 """Names that mean these numbers in one country only."""
 
 _ALIAS: Mapping[str, Check] = {"PHONE": phone, "EMAIL": email, "CPF": _BY_NAME["cpf"], "CNPJ": _BY_NAME["cnpj"]}
-"""What the account of a wallet is (document, endpoint 6: account_type)."""
+"""The account_type of a wallet -> the check of its account (document, endpoint 6)."""
 
 
 def check_named(name: str, country: str) -> Check | None:

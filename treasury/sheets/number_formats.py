@@ -28,7 +28,7 @@ _ELAPSED = re.compile(r"\[(h+|m+|s+)\]", re.IGNORECASE)
 _COLOUR = re.compile(r"\[(black|blue|cyan|green|magenta|red|white|yellow|color ?[0-9]{1,2})\]", re.IGNORECASE)
 _CONDITION = re.compile(r"\[(<=|>=|<>|<|>|=)(-?[0-9]+(?:\.[0-9]+)?)\]")
 _SIGN = re.compile(r"\[\$[^\-\]]")
-"""What stands in brackets and is shown: the sign of a currency."""
+"""A text in brackets that is shown: the sign of a currency."""
 _PLACEHOLDERS = "0#?.,@"
 _POINTS = "%‰.,"
 """Shown as text beside digits, these make another number of them."""
@@ -48,12 +48,12 @@ class Section:
     """A part of a format, and what it makes of the values that it stands for."""
 
     is_blank: bool = False
-    """Whether it shows nothing."""
+    """True when it shows nothing."""
     is_date: bool = False
     holds_text: bool = False
-    """Whether a text is shown by it, and nothing else in its place."""
+    """True when a text is shown by it, and nothing else in its place."""
     changes: bool = False
-    """Whether another number is shown: a percentage, thousands, a fraction, an exponent."""
+    """True when another number is shown: a percentage, thousands, a fraction, an exponent."""
     places: int | None = None
     """Digits after the point that are shown; None for all."""
     colour: str = ""

@@ -80,9 +80,9 @@ class _Reading:
     amounts: Amounts
     problems: list[RowProblem]
     typed: bool
-    """Whether cells may be other things than text, as in a workbook."""
+    """True when cells may be other things than text, as in a workbook."""
     is_corrected: bool
-    """Whether it is a copy of ours that somebody corrected."""
+    """True for a copy of ours that somebody corrected."""
     formulas: list[str] = field(default_factory=list)
     """Amounts that formulas gave, by column and line."""
 

@@ -22,7 +22,7 @@ _FORMULA = ("=", "+", "-", "@", "\t")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 _UNPRINTABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f\\ud800-\\udfff\\ufffe\\uffff]")
-"""What XML or UTF-8 cannot hold, and DEL, which nobody can see."""
+"""Characters that XML or UTF-8 cannot hold, and DEL, which nobody can see."""
 
 
 @contextmanager

@@ -162,7 +162,7 @@ class Request(Form):
     """A request: its table, its path, and what names it."""
 
     name: ClassVar[str]
-    """What the operation is called in settings, faults and orders."""
+    """The operation's name in settings, faults and orders."""
     path: ClassVar[str]
     reference: ClassVar[str | None] = None
     """The attribute that names this request for ever."""

@@ -10,7 +10,7 @@ down_revision = "0106"
 
 NEW_TABLES = ("made_up",)
 NEW_COLUMNS = {"orders": OF_ORDERS}
-"""What this revision adds; it changes nothing else."""
+"""The columns and tables that this revision adds; it changes nothing else."""
 
 
 def upgrade() -> None:
