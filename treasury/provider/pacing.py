@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Protocol
 
 from treasury.clock import Clock
 from treasury.concurrency.turns import Deliver, await_result
@@ -18,6 +19,8 @@ MIN_RATE = 0.5
 """Requests a second that are always allowed."""
 CALM_SECONDS = 60.0
 """After so long without a 429 nothing is limited any more."""
+HEAR_SECONDS = 0.25
+"""So often a process looks for a 429 that another one was answered."""
 LATE_SECONDS = 0.05
 """A sleep that ends so much too late is made up for."""
 MAX_MEASURED = 2_000.0
@@ -153,8 +156,32 @@ class Connections:
             return self._waiting.popleft()
 
 
+@dataclass(frozen=True)
+class SlowDown:
+    """A 429 that another process of the account was answered."""
+
+    pause: float
+    """Seconds that are left of the pause after it."""
+    rate: float
+    """Requests a second that it has slowed down to."""
+
+
+class Relay(Protocol):
+    """Carries a 429 between the processes of an account."""
+
+    def tell(self, pause: float, rate: float) -> None:
+        """Tell the others that this process slows down to `rate` requests a second, after `pause` seconds."""
+
+    def hear(self) -> SlowDown | None:
+        """Return the newest of another process; None where there is none, or it was heard before."""
+
+
 class Pace:
-    """When the next request may leave. Free until the first 429, and again after a minute without one."""
+    """When the next request may leave. Free until the first 429, and again after a minute without one.
+
+    Processes that share a `relay` make each other's pauses. Each has a rate of its own, and lowers it after a 429 to
+    one of its own requests: they come to a share each.
+    """
 
     def __init__(
         self,
@@ -167,6 +194,9 @@ class Pace:
         self._connections = connections
         self._clock = clock
         self._retry, self._min_rate = retry, min_rate
+        self.relay: Relay | None = None
+        self._heard_at = -HEAR_SECONDS
+        self._told_until = 0.0
         self._guard, self._turnstile = threading.Lock(), threading.Lock()
         self._speed: Speed | None = None
         self._answered: deque[float] = deque(maxlen=4096)
@@ -178,7 +208,7 @@ class Pace:
     @property
     def is_free(self) -> bool:
         """Tell whether nothing has to wait."""
-        return self._speed is None
+        return self._speed is None and self._held_until <= self._clock.monotonic()
 
     @property
     def rate(self) -> float | None:
@@ -190,7 +220,9 @@ class Pace:
 
         Raises `Stopped` when the service asked for a pause that is too long to wait for.
         """
-        if self._speed is not None and self._reserve() > 0:
+        if self.relay is not None and self._clock.monotonic() - self._heard_at >= HEAR_SECONDS:
+            in_thread(self._hear)
+        if not self.is_free and self._reserve() > 0:
             in_thread(self._sleep)
 
     def _sleep(self) -> None:
@@ -206,10 +238,8 @@ class Pace:
             if now < until:
                 raise Stopped(why)
             self._forget(now)
-            if self._speed is None:
-                return 0.0
             pause = max(self._held_until, self._next_at) - now
-            if pause <= 0:
+            if pause <= 0 and self._speed is not None:
                 self._next_at = max(self._next_at, now - LATE_SECONDS) + 1 / self._speed.rate
             return pause
 
@@ -240,7 +270,8 @@ class Pace:
             if asked_seconds is not None:
                 self._hold(now, asked_seconds)
             says_limit = is_first or asked_seconds is not None
-            if began >= self._changed_at and (says_limit or speed.is_too_high):
+            is_lower = began >= self._changed_at and (says_limit or speed.is_too_high)
+            if is_lower:
                 speed = speed.lowered(self._min_rate)
                 self._changed_at = now
             if is_first or began >= self._counted_at:
@@ -249,6 +280,11 @@ class Pace:
                     self._pause(now, asked_seconds)
             self._speed = speed
             self._adjust()
+            is_news = is_lower or self._held_until >= self._told_until + HEAR_SECONDS
+            pause = min(max(0.0, self._held_until - now), YEAR_SECONDS)
+        if is_news and self.relay is not None:
+            self._told_until = self._held_until
+            self.relay.tell(pause, speed.rate)
 
     def _pause(self, now: float, asked_seconds: float | None) -> None:
         """Make a pause where nothing but 429 is answered, unless one was asked for; twice as long each time."""
@@ -284,3 +320,23 @@ class Pace:
 
     def _adjust(self) -> None:
         self._connections.allow(1.0 if self._speed is None else self._speed.rate / self._speed.best)
+
+    def _hear(self) -> None:
+        """Take note of a 429 that another process was answered, once a second."""
+        with self._guard:
+            now = self._clock.monotonic()
+            if self.relay is None or now - self._heard_at < HEAR_SECONDS:
+                return
+            self._heard_at = now
+        heard = self.relay.hear()
+        if heard is not None:
+            with self._guard:
+                self._follow(heard, self._clock.monotonic())
+
+    def _follow(self, heard: SlowDown, now: float) -> None:
+        """Pause as another process does. A new one begins at its rate, and makes no pause that is too long."""
+        is_new = self._speed is None and not self._measured(now)
+        if heard.pause <= MAX_ASKED_PAUSE or not is_new:
+            self._hold(now, heard.pause)
+        if is_new:
+            self._speed, self._counted_at = Speed(heard.rate, heard.rate, heard.rate), now
