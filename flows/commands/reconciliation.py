@@ -1,6 +1,6 @@
 """`treasury reconcile` and `treasury accept`."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -183,15 +183,11 @@ def _end_of(desk: Desk, until: str | None) -> int | None:
 
     if until is None:
         return None
-    try:
-        noon = datetime.fromisoformat(f"{until}T12:00:00").replace(tzinfo=UTC)
-        day = date.fromisoformat(until)
-    except ValueError:
-        raise InputError(f"--until is a day as YYYY-MM-DD (got {until})") from None
     policy = governing(desk).policy or Policy()
-    ends = policy.day_end_ms(int(noon.timestamp() * 1000))
-    if policy.business_date(noon) != day:  # noon in UTC is the next day at the far east
-        ends = policy.day_end_ms(int(noon.timestamp() * 1000) - 24 * 3_600_000)
+    try:
+        ends = policy.end_of_day_ms(date.fromisoformat(until))
+    except (ValueError, OverflowError):  # the last day of the calendar has no day after it
+        raise InputError(f"--until is a day as YYYY-MM-DD, at the latest 9999-12-30 (got {until})") from None
     if ends <= desk.ledger.now():
         raise InputError(f"--until {until} is over already")
     return ends

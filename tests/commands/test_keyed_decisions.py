@@ -274,6 +274,7 @@ def test_a_break_is_accepted_until_a_day_and_withdrawn_by_keys(office: Office, e
     refused(by_key(office, "ada", "accept", number), "ada made what it is about")
     refused(by_key(office, "ben", "accept", number, "--until", "2020-01-31"), "is over already")
     refused(by_key(office, "ben", "accept", number, "--until", "soon"), "YYYY-MM-DD")
+    refused(by_key(office, "ben", "accept", number, "--until", "9999-12-31"), "at the latest 9999-12-30")
     until = ("--until", "2999-12-31")
     code = code_in(office.run("accept", number, *until, "--by", "Ana", *WHY))
     token = elsewhere.run("accept", number, "--print", "--code", code, "--key", key(office, "ben")).last

@@ -196,3 +196,19 @@ def test_an_empty_policy_is_one_that_says_nothing(tmp_path: Path) -> None:
 def test_a_limit_of_a_currency_that_no_payment_spells_so_is_refused(tables: dict[str, Any], place: str) -> None:
     with pytest.raises(InputError, match=f"^policy.toml: {re.escape(place)}.*: must be written in capitals"):
         parse_policy(tables, "policy.toml")
+
+
+@pytest.mark.parametrize(
+    ("time_zone", "day", "ends"),
+    [
+        ("Pacific/Kiritimati", "2026-12-31", "2026-12-31T10:00:00+00:00"),
+        ("Pacific/Pago_Pago", "2026-12-31", "2027-01-01T11:00:00+00:00"),
+        ("Europe/Berlin", "2026-10-25", "2026-10-25T23:00:00+00:00"),  # a day of 25 hours
+        ("Asia/Beirut", "2026-03-28", "2026-03-28T22:00:00+00:00"),  # the next day has no midnight
+        ("Asia/Kathmandu", "2028-02-29", "2028-02-29T18:15:00+00:00"),
+    ],
+)
+def test_a_day_ends_in_the_time_zone(time_zone: str, day: str, ends: str) -> None:
+    policy, end = Policy(time_zone=time_zone), int(datetime.fromisoformat(ends).timestamp() * 1000)
+    assert policy.end_of_day_ms(date.fromisoformat(day)) == end == policy.day_end_ms(end - 1)
+    assert policy.day_of(end - 1) == day < policy.day_of(end)

@@ -318,8 +318,11 @@ class Policy(PolicyTable):
 
     def day_end_ms(self, ms: int) -> int:
         """When the day of a moment ends in the policy's time zone; both Unix milliseconds."""
-        day = self.business_date(datetime.fromtimestamp(ms / 1000, UTC)) + timedelta(days=1)
-        return int(datetime.combine(day, time(), ZoneInfo(self.time_zone)).timestamp() * 1000)
+        return self.end_of_day_ms(self.business_date(datetime.fromtimestamp(ms / 1000, UTC)))
+
+    def end_of_day_ms(self, day: date) -> int:
+        """When a day ends in the policy's time zone, Unix milliseconds. Raises `OverflowError` for the last of all."""
+        return int(datetime.combine(day + timedelta(days=1), time(), ZoneInfo(self.time_zone)).timestamp() * 1000)
 
     def day_start_ms(self, now: datetime) -> int:
         """When the present day began in the policy's time zone, Unix milliseconds."""
