@@ -210,6 +210,8 @@ def amounts() -> Iterator[Hostile]:
     both = (unclear, (3, "amount", "not_valid"))
     yield case("commas, a decimal comma below", lambda at: write(at, csv_text(table(rows))), *both)
     yield case("a workbook with a decimal comma", lambda at: workbook(at, table(rows)), *both)
+    texts = [BANK | {"amount": formula("1.250", "str")}, rows[1]]
+    yield case("a formula's text, a decimal comma below", lambda at: workbook(at, table(texts)), *both)
 
 
 IDENTIFIERS = ("account_no", "bank_code", "phone")

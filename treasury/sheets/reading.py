@@ -312,7 +312,8 @@ def _read_amounts(
     """Read the amounts among the values of a row; what is wrong with them is added to the faults."""
     for column in reading.layout.amounts & values.keys() - faults.keys():
         at = reading.columns.index(column)
-        if isinstance(cells[at], str):
+        cell = cells[at]
+        if not isinstance(cell, Typed) or cell.number_format is None:  # a text, be it of a formula
             amount = reading.amounts.read(line.number, values.get(reading.layout.key), column, values[column])
             if isinstance(amount, str):
                 values[column] = amount
