@@ -3,7 +3,6 @@
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,8 +38,9 @@ from treasury.pay.remaining import write_failed_of
 from treasury.payments.approving import BY_NAME_ONLY, rules_of, sign_proposal
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
-from treasury.payments.governing import would_rehearse
+from treasury.payments.governing import governing, would_rehearse
 from treasury.planning.payouts import MadePlan, PayoutPlan
+from treasury.policy.model import Policy
 from treasury.reports.plan import (
     WHY_UNBOUNDED,
     PlanPage,
@@ -290,14 +290,14 @@ def _earlier(desk: Desk | None, plan: PayoutPlan) -> list[dict[str, str]]:
     """Payments like these that were settled longer ago than duplicates count, by row."""
     if desk is None:
         return []
-    days = plan.limits.duplicate_days
+    days, policy = plan.limits.duplicate_days, governing(desk).policy or Policy()
     found = earlier_payments(desk.ledger, plan.run_key, plan.intents, days)
     rows = [
         {
             "row_ref": each.row_ref,
             "run_key": each.run_key,
             "request_id": each.request_id,
-            "settled_on": f"{datetime.fromtimestamp(each.settled_at / 1000, UTC):%Y-%m-%d}",
+            "settled_on": policy.day_of(each.settled_at),
         }
         for each in found
     ]

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -265,3 +267,18 @@ def test_each_sum_is_said_once(office: Office) -> None:
     assert (looked.code, sums) == (0, [f"  {'Debits at most:':28}77 USDT_TRC20"])
     assert [looked.out.count(word) for word in ("run sums: 2 payments", "Payments:", "Run:")] == [1, 0, 0]
     assert looked.out.count("approvals are by name only") == 1
+
+
+def test_an_earlier_payment_is_named_by_the_day_of_the_policys_time_zone(
+    sandbox: RunningSandbox, open_office: Callable[..., Office], tmp_path: Path
+) -> None:
+    """As in its results: the day of UTC is another one in the zone that is taken."""
+    office, rules = open_office(sandbox.base_url), tmp_path / "policy.toml"
+    zone = "Pacific/Kiritimati" if datetime.now(UTC).hour >= 10 else "Pacific/Pago_Pago"  # 14 h ahead, 11 h behind
+    rules.write_text(f'no_limits = "a test"\ntime_zone = "{zone}"\n[payouts]\nduplicate_days = 0\n')
+    assert office.run("policy", "adopt", rules, "--by", "Ada Example").code == 0
+    sheet = office.sheet(("r1", "10", "12345670077"))
+    assert office.run("pay", sheet, "--run-key", "november", "--yes", "--follow", "20").last == "1 settled"
+    [row] = office.results("november").values()
+    again = office.run("pay", sheet, "--run-key", "december", "--dry-run")
+    assert f"r1 looks like a payment of {row['value_date']} in run november" in again.out
