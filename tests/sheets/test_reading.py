@@ -8,6 +8,7 @@ import openpyxl
 import pytest
 
 from treasury.errors import InvalidFields, InvalidSheet, Problem
+from treasury.sheets.delimited import MAX_LINE
 from treasury.sheets.reading import Layout, Row, read_sheet
 
 MIDNIGHT = datetime.fromisoformat("2026-11-03")
@@ -89,6 +90,11 @@ def test_blank_lines_are_skipped_and_lines_counted_as_a_spreadsheet_does(tmp_pat
 def test_a_row_may_be_shorter_than_the_header_but_not_longer(tmp_path: Path) -> None:
     path = csv_file(tmp_path, "ref,amount,note\nr1,1\nr2,2,n,,\nr3,3,n,oops\n")
     assert problems(path) == [(4, "row", "has more cells than the header")]
+
+
+def test_lines_that_end_as_old_macintosh_programs_end_them_are_lines_in_a_long_file_too(tmp_path: Path) -> None:
+    rows = [f"r{n},1.50,{'x' * 1_000}" for n in range(MAX_LINE // 1_000)]
+    assert len(values(csv_file(tmp_path, "\r".join(["ref,amount,note", *rows, ""])))) == len(rows)
 
 
 def test_a_comma_inside_a_semicolon_file_is_text(tmp_path: Path) -> None:

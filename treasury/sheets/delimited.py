@@ -74,7 +74,7 @@ def _as_utf_8(path: Path, content: bytes) -> bytes:
 def _has_long_line(content: bytes) -> bool:
     place = 0
     while place + MAX_LINE < len(content):
-        end = content.rfind(b"\n", place, place + MAX_LINE)
+        end = max(content.rfind(mark, place, place + MAX_LINE) for mark in (b"\n", b"\r"))
         if end < 0:
             return True
         place = end + 1
