@@ -181,6 +181,26 @@ def test_balances_of_another_year_are_not_believed(open_desk: OpenDesk, start_sa
     assert sandbox.orders() == []
 
 
+@pytest.mark.parametrize(
+    ("zone", "written", "at"),
+    [
+        ("Asia/Singapore", "2019-06-08 04:00", "2019-06-07 20:00"),
+        ("Asia/Kathmandu", "2019-06-08", "2019-06-07 18:15"),
+        ("Europe/Berlin", "2019-10-27 02:30", "2019-10-27 00:30"),  # the first of two hours of this name
+        ("Europe/Berlin", "2019-10-27 02:30+01:00", "2019-10-27 01:30"),
+    ],
+)
+def test_balances_are_as_old_as_the_clock_of_the_policy_says(
+    zone: str, written: str, at: str, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk, rules = open_desk(start_sandbox(balances=holding(BTC="2")).base_url), policy(tmp_path, BTC=BTC)
+    rules.write_text(rules.read_text().replace('"UTC"', f'"{zone}"'))
+    file = tmp_path / "balances.csv"
+    file.write_text(f"currency,available,as_of\nUSDT,5000,{written}\nBTC,9,{written}\n")
+    with pytest.raises(InputError, match=f"as_of says {at} UTC"):
+        start(desk, rules, tmp_path / "out", balances=file)
+
+
 def test_a_rate_that_moved_too_far_stops_its_pair_and_the_second_source_too(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

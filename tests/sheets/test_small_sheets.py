@@ -83,6 +83,11 @@ def test_a_wrong_balance_is_named(tmp_path: Path, row: str, column: str, rule: s
     assert rule in problem.rule
 
 
+def test_a_time_before_the_calendar_begins_is_a_wrong_one(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSheet, match="must be a date and time such as"):
+        read_balances(write(tmp_path, "currency,available,as_of\nUSDT,5,0001-01-01T00:00+08:00\n"))
+
+
 def test_no_balances_is_an_error_and_not_an_empty_table(tmp_path: Path) -> None:
     with pytest.raises(InvalidSheet, match="no rows"):
         read_balances(write(tmp_path, "currency,available\n"))

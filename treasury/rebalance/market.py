@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 from treasury.errors import IllegalTransition, InputError, InvalidFields, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger import obligations
@@ -232,7 +233,7 @@ def _from_service(desk: Desk, assets: Iterable[str]) -> _Answers:
 
 def _from_file(desk: Desk, policy: Policy, assets: Iterable[str], file: Path) -> _Answers:
     minutes = policy.trading.max_balance_age_minutes
-    available, as_of = read_balances(file)
+    available, as_of = read_balances(file, ZoneInfo(policy.time_zone))
     seen_at = as_of or datetime.fromtimestamp(file.stat().st_mtime, UTC)
     age = (desk.ledger.now() / 1000 - seen_at.timestamp()) / 60
     if age > minutes:

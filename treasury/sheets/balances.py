@@ -1,6 +1,6 @@
 """The balances sheet: what is available of each asset, for planning without asking the service."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,12 +12,12 @@ LAYOUT = Layout(key="currency", required=("available",), optional=("as_of",), am
 RATES = Layout(key="symbol", required=("rate",), amounts=frozenset({"rate"}))
 
 
-def read_balances(path: Path) -> tuple[dict[str, Decimal], datetime | None]:
+def read_balances(path: Path, zone: tzinfo = UTC) -> tuple[dict[str, Decimal], datetime | None]:
     """Asset -> available amount in it, zero or more; and when the oldest of them was true, where the sheet says it.
 
-    Raises `InvalidSheet` with every problem of every row.
+    `zone`: of times that are written without one. Raises `InvalidSheet` with every problem of every row.
     """
-    rows = list(read_sheet(path, LAYOUT, _balance))
+    rows = list(read_sheet(path, LAYOUT, lambda row: _balance(row, zone)))
     times = [time for _, _, time in rows if time is not None]
     return {asset: amount for asset, amount, _ in rows}, min(times, default=None)
 
@@ -27,16 +27,16 @@ def read_rates_sheet(path: Path) -> dict[str, Decimal]:
     return dict(read_sheet(path, RATES, lambda row: (row.ref, _amount(row, "rate", above_zero=True))))
 
 
-def _balance(row: Row) -> tuple[str, Decimal, datetime | None]:
+def _balance(row: Row, zone: tzinfo) -> tuple[str, Decimal, datetime | None]:
     amount, text = _amount(row, "available"), row.values.get("as_of")
     if text is None:
         return row.ref, amount, None
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
+        return row.ref, amount, (time if time.tzinfo is not None else time.replace(tzinfo=zone)).astimezone(UTC)
+    except (ValueError, OverflowError):
         rule = "must be a date and time such as 2026-11-22T06:30:00Z"
         raise InvalidFields("row", [Problem("as_of", rule, repr(text))]) from None
-    return row.ref, amount, time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _amount(row: Row, column: str, *, above_zero: bool = False) -> Decimal:

@@ -356,7 +356,8 @@ def _balances() -> Template:
     notes = {
         "currency": "The asset, once in the file.",
         "available": "How much of it is available, zero or more.",
-        "as_of": "When that was so, for example 2026-11-22T06:30:00Z; left out, when the file was last changed.",
+        "as_of": "When that was so, for example 2026-11-22T06:30:00Z (without a zone, in the policy's time_zone); "
+        "left out, when the file was last changed.",
     }
     rows = ({"currency": f"{EXAMPLE}USDT", "available": "12000"}, {"currency": f"{EXAMPLE}BTC", "available": "0.42"})
     return Template("balances", _columns(balances.LAYOUT, notes, ("available",)), rows)
