@@ -124,7 +124,7 @@ def test_a_workbook_keeps_text_numbers_and_dates_and_shows_wrong_cells(tmp_path:
         ["day", "ref", "amount", "account_no", "note"],
         [date(2026, 11, 3), "r1", "twelve", "0481926357", "@text"],
         [],
-        [datetime(2026, 11, 4), "r2", 1250.5, "00012", "1.0"],  # noqa: DTZ001
+        [datetime(2026, 11, 4, 9, 30), "r2", 1250.5, "00012", "1.0"],  # noqa: DTZ001
     )
     book = openpyxl.load_workbook(path)
     book.worksheets[0]["E2"].data_type = "s"  # text that only looks like a formula
@@ -136,7 +136,7 @@ def test_a_workbook_keeps_text_numbers_and_dates_and_shows_wrong_cells(tmp_path:
     assert [cell.value for cell in sheet[2]][1:] == ["r1", "twelve", "0481926357", "@text", "wrong", "amount: is wrong"]
     assert {cell.data_type for cell in sheet[2][1:]} == {"s"}
     assert [cell.fill.fgColor.rgb == "FFFFB3AB" for cell in sheet[2]] == [False, False, True, *[False] * 4]
-    assert (sheet["A4"].value, sheet["C4"].value, sheet["D4"].value) == (datetime(2026, 11, 4), 1250.5, "00012")  # noqa: DTZ001
+    assert (sheet["A4"].value, sheet["C4"].value, sheet["D4"].value) == (datetime(2026, 11, 4, 9, 30), 1250.5, "00012")  # noqa: DTZ001
     assert sheet["D2"].number_format == "@"
     book = openpyxl.load_workbook(copy)
     book.worksheets[0]["C2"].value = 12

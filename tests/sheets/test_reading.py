@@ -109,6 +109,7 @@ def test_typed_cells_become_exact_text(tmp_path: Path) -> None:
         [],
         ["r2", 0.1, "00012", MIDNIGHT, "1.1"],
         ["r3", 1250.0, -2.5, " x ", " 0.000001 "],
+        ["r4", 1, None, MIDNIGHT + timedelta(hours=12)],
     )
     assert values(path) == [
         (
@@ -117,6 +118,7 @@ def test_typed_cells_become_exact_text(tmp_path: Path) -> None:
         ),
         (4, {"ref": "r2", "amount": "0.1", "account_no": "00012", "note": "2026-11-03", "field.Swift": "1.1"}),
         (5, {"ref": "r3", "amount": "1250", "account_no": "-2.5", "note": "x", "field.Swift": "0.000001"}),
+        (6, {"ref": "r4", "amount": "1", "note": "2026-11-03T12:00:00"}),
     ]
 
 
@@ -133,7 +135,7 @@ def test_a_number_whose_digits_excel_has_lost_is_refused(tmp_path: Path, number:
     [
         ("=1+1", "is a formula"),
         (True, "is neither text, number nor date"),
-        (MIDNIGHT + timedelta(hours=12), "is neither text, number nor date"),
+        (timedelta(hours=12), "is neither text, number nor date"),
         ("#N/A", "is an error of the spreadsheet"),
     ],
 )

@@ -1,8 +1,10 @@
 """A statement of the service in a sheet: what is read of a line, to its last digit, and what is refused."""
 
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from treasury.errors import InvalidSheet
@@ -29,3 +31,16 @@ def test_a_currency_that_is_written_otherwise_than_the_accounts_know_it_is_refus
 ) -> None:
     with pytest.raises(InvalidSheet, match="must be written in capitals, as the service lists it"):
         line(tmp_path, currency, "5", fee_currency)
+
+
+@pytest.mark.parametrize("style", ["yyyy-mm-dd hh:mm", "dd.mm.yyyy"])
+@pytest.mark.parametrize("written", ["2026-11-25 14:30:05", "2026-11-25 23:59:59", "2026-11-25"])
+def test_a_date_of_a_workbook_may_have_a_time(style: str, written: str, tmp_path: Path) -> None:
+    made = openpyxl.Workbook()
+    sheet = made.worksheets[0]
+    sheet.append(["order_no", "currency", "amount", "date"])
+    sheet.append(["X1", "EUR", 5.25, datetime.fromisoformat(written)])
+    sheet["D2"].number_format = style
+    made.save(tmp_path / "statement.xlsx")
+    [entry] = read_statement(tmp_path / "statement.xlsx").entries
+    assert entry.booked_on == date(2026, 11, 25)

@@ -49,7 +49,7 @@ class Typed:
     """A cell of a workbook that is no text, or is not seen: what it stands for, and what a person sees of it."""
 
     text: str
-    """As it would be typed: plain digits, or a date as YYYY-MM-DD."""
+    """As it would be typed: plain digits, or a date as YYYY-MM-DD, which a time may follow."""
     formula: bool = False
     """True when a formula gave it."""
     date: bool = False

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -225,7 +225,7 @@ def _write_cell(out: Any, row: int, at: int, cell: Cell, looks: _Looks, *, wrong
     number = cell if isinstance(cell, Typed) and cell.number_format and not (cell.formula and wrong) else None
     made = looks.of(number.number_format or "@" if number else "@", wrong=wrong, header=header)
     if number is not None and number.date:
-        out.write_datetime(row, at, date.fromisoformat(number.text), made)
+        out.write_datetime(row, at, datetime.fromisoformat(number.text), made)
     elif number is not None:
         out.write_number(row, at, float(number.text), made)
     elif isinstance(cell, BadCell) or (isinstance(cell, Typed) and (cell.formula or cell.is_text) and wrong):

@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,8 @@ from treasury.sheets.looks import (
 )
 from treasury.texts import cut_text
 
+DAY_SECONDS = 86_400
+
 EXACT_DIGITS = 15
 """Digits that a spreadsheet program keeps of a number; it turns the ones after into zeros."""
 
@@ -63,7 +66,7 @@ TOO_LONG = BadCell(f"holds more than {MAX_CHARACTERS:,} characters", "too_long")
 
 _NUMBER = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?")
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
-_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(T00:00:00(\.0+)?Z?)?")
+_ISO_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}:\d{2})?(?:\.\d+)?Z?")
 _ON = ("1", "true")
 _MERGED = f"{{{SHEET_MAIN_NS}}}mergeCell"
 _LAST_COLUMN = 16_384
@@ -279,10 +282,10 @@ class SheetReader(WorkSheetParser):
         if not _NUMBER.fullmatch(value):
             raise Unreadable("a number is none")
         if look.format.is_date:
-            day = self._day(float(value))
-            if day is None:
+            moment = self._moment(float(value))
+            if moment is None:
                 return replace(UNTYPED, text=value)
-            return Typed(day, calculated, date=True, number_format=look.code)
+            return Typed(moment, calculated, date=True, number_format=look.code)
         exact = number_text(value, calculated=calculated)
         if exact is None:
             return replace(INEXACT, text=value)
@@ -291,12 +294,15 @@ class SheetReader(WorkSheetParser):
             return Typed(exact, calculated, unseen=BLANK_FORMAT)
         return Typed(exact, calculated, shown=seen, beside=look.format.beside(exact), number_format=look.code)
 
-    def _day(self, days: float) -> str | None:
-        """The day of a serial number, as YYYY-MM-DD; None for a time of day and what no calendar has."""
-        is_never = days == 60 and self.epoch is WINDOWS_EPOCH  # 29 February 1900
-        if is_never or days != int(days) or not 1 <= days < 2_958_466 - 1_462 * (self.epoch is MAC_EPOCH):
+    def _moment(self, days: float) -> str | None:
+        """The day of a serial number, as YYYY-MM-DD, and its time, if it has one, as THH:MM:SS; None for a time alone
+        and what no calendar has."""
+        day, seconds = divmod(round(days * DAY_SECONDS), DAY_SECONDS)
+        is_never = day == 60 and self.epoch is WINDOWS_EPOCH  # 29 February 1900
+        if is_never or not 1 <= day < 2_958_466 - 1_462 * (self.epoch is MAC_EPOCH):
             return None
-        return f"{from_excel(int(days), self.epoch):%Y-%m-%d}"
+        moment = from_excel(day, self.epoch) + timedelta(seconds=seconds)
+        return f"{moment:%Y-%m-%dT%H:%M:%S}" if seconds else f"{moment:%Y-%m-%d}"
 
 
 def number_text(value: str, *, calculated: bool) -> str | None:
@@ -330,7 +336,8 @@ def _text(value: str, formula: str | None, look: Look) -> Cell:
 
 
 def _other(kind: str, value: str, formula: str | None) -> Cell:
-    """A day that is written as such, or what has no text of its own."""
-    if kind == "d" and _ISO_DATE.fullmatch(value):
-        return Typed(value[:10], formula is not None, date=True, number_format="yyyy-mm-dd")
+    """A day that is written as such, with its time, or what has no text of its own."""
+    if kind == "d" and (found := _ISO_DATE.fullmatch(value)):
+        text = f"{found[1]}{'' if found[2] == 'T00:00:00' else found[2] or ''}"
+        return Typed(text, formula is not None, date=True, number_format="yyyy-mm-dd hh:mm:ss"[: len(text)])
     return replace(UNTYPED, text={"b1": "TRUE", "b0": "FALSE"}.get(kind + value, value))
