@@ -23,6 +23,11 @@ from treasury.sheets.number_formats import read_format
 from treasury.sheets.worksheet import number_text
 from treasury.sheets.writing import write_errors
 
+NEGATIVE = ("-0.00", "(0.00)", "0.00-", "\\-0", '"\u2212 "0.00', "0\u2013", '"("#,##0.00")"')
+"""Formats that show an amount as a negative one."""
+PARTED = ('0"\u00b7"00', "0-00", '0":"00', "00\\-00", '0"\u066b"00')
+"""Formats that show 1250 as 12 and a half."""
+
 
 @pytest.mark.parametrize(
     ("code", "number", "shown"),
@@ -38,6 +43,12 @@ from treasury.sheets.writing import write_errors
         ("0%", "0.5", "something else"),
         (";;;", "5", ""),
         ('"secret"', "5", "something else"),
+        *((code, "1250", "something else") for code in NEGATIVE + PARTED),
+        *((code, "-1250", None) for code in NEGATIVE),
+        *(
+            (code, "1250", None)
+            for code in ("#,##0.-", '0".-"', "#\\'##0", "# ##0", "*-0.00", "[$€-407] 0.00", "_(0_);(0)")
+        ),
     ],
 )
 def test_a_format_shows_what_a_person_sees(code: str, number: str, shown: str | None) -> None:

@@ -34,6 +34,10 @@ _POINTS = "%‰.,"
 """Shown as text beside digits, these make another number of them."""
 _PLACES = re.compile(r"\.([0#?]*)")
 _SCALED = re.compile(r"[0#?],+(?![0#?,])")
+_MINUS = re.compile(r"\A[^0]*[-\u2212\u2013(]|0\s*[-\u2212\u2013]\s*\Z")
+"""A sign before the digits of a picture, or right behind them; `1250.-` has none."""
+_PARTED = re.compile(r"0[^0.,\s'\u2019]+0")
+"""Something among the digits of a picture that parts no thousands."""
 
 _MEETS: Mapping[str, Callable[[Decimal, Decimal], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne,
@@ -53,7 +57,9 @@ class Section:
     holds_text: bool = False
     """True when a text is shown by it, and nothing else in its place."""
     changes: bool = False
-    """True when another number is shown: a percentage, thousands, a fraction, an exponent."""
+    """True when another number is shown: a percentage, thousands, a fraction, an exponent, digits in parts."""
+    negates: bool = False
+    """True when it shows a sign, or brackets, as negative amounts have them."""
     places: int | None = None
     """Digits after the point that are shown; None for all."""
     colour: str = ""
@@ -67,7 +73,7 @@ class Section:
         nothing."""
         if self.is_blank:
             return ""
-        if self.changes:
+        if self.changes or (self.negates and Decimal(text) > 0):
             return CHANGED
         if self.places is None or len(text.partition(".")[2]) <= self.places:
             return None
@@ -148,15 +154,15 @@ def _section(pieces: Sequence[str]) -> Section:
     colour, condition = _COLOUR.search(brackets), _CONDITION.search(brackets)
     is_general = GENERAL.casefold() in plain.casefold()
     holds_text = "@" in plain or is_general
-    digits = re.search(r"[0#?]", plain)
+    digits, picture = re.search(r"[0#?]", plain), "".join(map(_pictured, pieces))
     is_date = bool(_ELAPSED.search(brackets) or (not is_general and re.search(r"[ymdhs]", plain, re.IGNORECASE)))
+    is_another = bool(set(plain.upper()) & set("%E/") or _SCALED.search(plain) or _PARTED.search(picture))
     return Section(
         is_blank=not any(map(_is_seen, pieces)),
         is_date=is_date,
         holds_text=holds_text,
-        changes=not holds_text
-        and not is_date
-        and (not digits or any(each in plain.upper() for each in "%E/") or bool(_SCALED.search(plain))),
+        changes=not holds_text and not is_date and (not digits or is_another),
+        negates=bool(digits) and _MINUS.search(picture) is not None,
         places=_places(plain) if digits and not holds_text else None,
         colour=colour[1].casefold().replace(" ", "") if colour else "",
         condition=(condition[1], Decimal(condition[2])) if condition else None,
@@ -176,6 +182,13 @@ def _text_of(piece: str) -> str:
     if piece.startswith(("[", "_")) or piece in _PLACEHOLDERS:
         return " "
     return piece.strip('"') if piece.startswith('"') else piece[-1] if piece.startswith(("\\", "*")) else piece
+
+
+def _pictured(piece: str) -> str:
+    """A part of a format as it is seen, each digit as a 0."""
+    if piece.startswith(("[", "_", "*")):
+        return " "
+    return "0" if piece in ("0", "#", "?") else piece.strip('"').lstrip("\\")
 
 
 def _says_something(character: str) -> bool:
