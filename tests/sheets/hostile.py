@@ -275,6 +275,12 @@ def hidden() -> Iterator[Hostile]:
     yield case("two hidden columns", lambda at: workbook(at, TWO, before=cols), *ends)
     hides = '<sheetFormatPr zeroHeight="1"/>'
     yield case("rows hidden by default", lambda at: workbook(at, TWO, before=hides), (0, "file", "hidden_row"))
+    low = '<sheetFormatPr defaultRowHeight="0" customHeight="1"/>'
+    tall = dict.fromkeys((1, 2), 'ht="15"')
+    yield case("no height by default", lambda at: workbook(at, TWO, before=low, rows=tall), (3, "row", "hidden_row"))
+    narrow = '<sheetFormatPr defaultColWidth="0"/><cols><col min="3" max="200" width="9"/></cols>'
+    ends = ((1, "row_ref", "hidden_column"), (1, "route", "hidden_column"))
+    yield case("no width by default", lambda at: workbook(at, TWO, before=narrow), *ends)
     for name, (rules, places) in HIDDEN_BELOW.items():
         yield case(name, lambda at, r=rules: workbook(at, TWO, after=r), *places)  # type: ignore[misc]
     struck = [*TWO[:2], [styled(text, STRUCK) if text else "" for text in TWO[2]]]

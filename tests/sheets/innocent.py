@@ -186,6 +186,8 @@ def workbooks() -> Iterator[Innocent]:
     yield Innocent("struck out by a rule elsewhere", lambda at: workbook(at, LINES, after=rules), ROWS)
     column = '<cols><col min="60" max="16384" hidden="1"/></cols>'
     yield Innocent("hidden blank columns", lambda at: workbook(at, LINES, before=column), ROWS)
+    wide = '<sheetFormatPr defaultColWidth="0" defaultRowHeight="15"/><cols><col min="1" max="60" width="9"/></cols>'
+    yield Innocent("blank columns hidden by default", lambda at: workbook(at, LINES, before=wide), ROWS)
     own = [["note", *LINES[0]], *(["x", *line] for line in LINES[1:])]
     first = '<cols><col min="1" max="1" hidden="1"/></cols>'
     yield Innocent("hidden own column", lambda at: workbook(at, own, before=first), ROWS)

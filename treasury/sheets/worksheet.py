@@ -101,7 +101,11 @@ class SheetReader(WorkSheetParser):
         self._painted = painted
         self._looks: dict[str, Look] = {}
         self._row = ""
-        self._hides_rows = False
+        self._hides_rows = self._hides_columns = False
+        self._height: str | None = None
+        """Of a row that says none."""
+        self._wide: list[tuple[int, int]] = []
+        """First and last of each range of columns that have a width, from 0."""
 
     def lines(self, elements: Iterable[Any]) -> Iterator[Line]:
         """The lines that its elements make, each as it ends.
@@ -137,6 +141,10 @@ class SheetReader(WorkSheetParser):
                 f"hides the rows of {cut_text(self._title, MAX_NAME)} by default: show all of its rows, save the file"
             )
             raise file_problem(self._path, rule, "hidden_row")
+        if self._hides_columns:
+            self._hides_columns = False
+            own = [each for each in range(MAX_COLUMNS) if not any(low <= each <= high for low, high in self._wide)]
+            self.hidden_columns += [(each, each) for each in own]
         before, self._row = self.row_counter, row.get("r") or str(self.row_counter + 1)
         found: Any  # what `parse_cell` below returns
         number, found = self.parse_row(row)
@@ -148,18 +156,21 @@ class SheetReader(WorkSheetParser):
                 cells.extend([""] * (column - 1 - len(cells)))
                 cells.append(cell)
         self.row_dimensions.clear()
-        height = row.get("ht")
+        height = row.get("ht", self._height)
         return Line(number, cells, row.get("hidden") in _ON or (height is not None and float(height) < MIN_HEIGHT))
 
     def parse_column_dimensions(self, col: Any) -> None:
         """Note columns that are hidden."""
-        if col.get("hidden") in _ON or float(col.get("width", "9")) < MIN_WIDTH:
-            self.hidden_columns.append((int(col.get("min")) - 1, int(col.get("max")) - 1))
-            if len(self.hidden_columns) > _LAST_COLUMN:
-                raise Unreadable("more columns than there are")
+        is_hidden = col.get("hidden") in _ON or float(col.get("width", "9")) < MIN_WIDTH
+        noted = self.hidden_columns if is_hidden else self._wide
+        noted.append((int(col.get("min")) - 1, int(col.get("max")) - 1))
+        if len(noted) > _LAST_COLUMN:
+            raise Unreadable("more columns than there are")
 
     def _parse_defaults(self, element: Any) -> None:
         self._hides_rows = element.get("zeroHeight") in _ON
+        self._hides_columns = float(element.get("defaultColWidth", "9")) < MIN_WIDTH
+        self._height = element.get("defaultRowHeight") if element.get("customHeight") in _ON else None
 
     def parse_extensions(self, element: Any) -> None:
         """Note what conditional formatting of newer programs may hide."""
