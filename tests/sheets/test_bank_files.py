@@ -174,3 +174,25 @@ def test_a_line_without_a_reference_of_the_bank_is_named_by_all_that_it_says(tmp
     assert read() == ["RENT 2026-11-24-100EUR"]
     assert read(day="2026-12-24") == ["RENT 2026-12-24-100EUR"]
     assert read(state="PDNG") == [], "nothing tells that it is the same line once it is booked"
+
+
+@pytest.mark.parametrize(
+    ("valued", "booked", "day"),
+    [
+        ("280301", "0229", date(2028, 2, 29)),
+        ("280228", "0229", date(2028, 2, 29)),
+        ("271231", "0101", date(2028, 1, 1)),
+        ("280102", "1230", date(2027, 12, 30)),
+    ],
+)
+def test_the_booking_day_of_an_mt940_line_is_the_nearest_one_to_its_value_date(
+    valued: str, booked: str, day: date, tmp_path: Path
+) -> None:
+    [line] = entries(tmp_path, f":20:S1\n:60F:C280101EUR0,\n:61:{valued}{booked}C5,NTRFNONREF//B1\n:62F:C280301EUR5,\n")
+    assert line[5] == day
+
+
+def test_a_booking_day_that_no_year_near_it_has_is_refused(tmp_path: Path) -> None:
+    text = ":20:S1\n:60F:C260101EUR0,\n:61:2603010229C5,NTRFNONREF//B1\n:62F:C260301EUR5,\n"
+    with pytest.raises(InvalidSheet, match="has a day that is none: '0229' beside 2026-03-01"):
+        entries(tmp_path, text)

@@ -1,6 +1,7 @@
 """Statements in the banks' formats, camt.053 (ISO 20022) and MT940 (SWIFT): the fields that are compared."""
 
 import re
+from calendar import isleap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -219,9 +220,7 @@ def _mt940_entry(value: str, currency: str) -> tuple[StatementEntry, Decimal]:
     ours, _, theirs = references.partition("//")
     signed = SIGN[mark] * _number(amount)
     valued = _day(day, "%y%m%d")
-    years = [valued.year + more for more in (0, 1, -1)]
-    near = [_day(f"{year}{booked}", "%Y%m%d") for year in years] if booked and booked != "0229" else [valued]
-    booked_on = min(near, key=lambda each: abs((each - valued).days))
+    booked_on = _nearest(booked, valued) if booked else valued
     entry = StatementEntry(
         line=0,
         order_no=_first(theirs) or "",
@@ -233,6 +232,15 @@ def _mt940_entry(value: str, currency: str) -> tuple[StatementEntry, Decimal]:
         booked_on=booked_on,
     )
     return entry, signed
+
+
+def _nearest(booked: str, valued: date) -> date:
+    """The day of a month (MMDD) that is nearest to the value date; 29 February is one of leap years alone."""
+    years = (valued.year + more for more in (0, 1, -1))
+    near = [_day(f"{year}{booked}", "%Y%m%d") for year in years if booked != "0229" or isleap(year)]
+    if not near:
+        raise NotAStatement(f"has a day that is none: {booked!r} beside {valued}")
+    return min(near, key=lambda each: abs((each - valued).days))
 
 
 def _first(*names: str) -> str | None:
