@@ -309,6 +309,8 @@ def hidden() -> Iterator[Hostile]:
     two = parts({"May": good, "June": good})
     yield case("two sheets", lambda at: save(at, two), (0, "file", "several_sheets"))
     yield case("no such sheet", lambda at: save(at, two), (0, "file", "no_such_sheet"), sheet="July")
+    alike = parts({"May": good, "MAY ": good})
+    yield case("two sheets named alike", lambda at: save(at, alike), (0, "file", "several_sheets"), sheet="may")
     yield case("a sheet of a CSV", lambda at: write(at, csv_text(TWO)), (0, "file", "no_such_sheet"), sheet="May")
 
 

@@ -172,6 +172,8 @@ def workbooks() -> Iterator[Innocent]:
         yield Innocent(f"sheet named {name!r}", lambda at, b=made: save(at, b), ROWS, sheet=name)  # type: ignore[misc]
     made = parts({"Old": other, "June": good}, {"Old": "hidden"})
     yield Innocent("sheet named, first hidden", lambda at: save(at, made), ROWS, sheet="June")
+    alike = parts({"June": good, "JUNE ": good})
+    yield Innocent("sheet named, another one alike", lambda at: save(at, alike), ROWS, sheet="June")
     blank = [*LINES, ["", ""], ["", " "]]
     yield Innocent("hidden blank row", lambda at: workbook(at, blank, rows={5: 'hidden="1"'}), ROWS)
     rules = "".join(

@@ -150,6 +150,9 @@ def choose_sheet(path: Path, sheets: list[SheetName], name: str | None) -> Sheet
         found = found or [each for each in sheets if each.name.casefold().strip() == name.casefold().strip()]
         if not found:
             raise file_problem(path, f"has no sheet named {name!r}: it has {names}", "no_such_sheet")
+        if len(found) > 1:
+            alike = ", ".join(repr(cut_text(each.name, MAX_NAME)) for each in found)
+            raise file_problem(path, f"has several sheets named like {name!r}: say which ({alike})", "several_sheets")
         if found[0].hidden:
             raise file_problem(path, f"hides the sheet {name!r}: show it, look at it, save the file", "hidden_sheet")
         return found[0]
