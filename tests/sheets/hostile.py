@@ -278,6 +278,12 @@ def hidden() -> Iterator[Hostile]:
     low = '<sheetFormatPr defaultRowHeight="0" customHeight="1"/>'
     tall = dict.fromkeys((1, 2), 'ht="15"')
     yield case("no height by default", lambda at: workbook(at, TWO, before=low, rows=tall), (3, "row", "hidden_row"))
+    panes = '<sheetViews><sheetView topLeftCell="{}"><pane {} state="frozen"/></sheetView></sheetViews>'
+    frozen = panes.format("A2", 'ySplit="1" topLeftCell="A3"')
+    yield case("header above frozen panes", lambda at: workbook(at, TWO, before=frozen), (1, "row", "hidden_row"))
+    left = panes.format("B1", 'xSplit="2" topLeftCell="D1"')
+    place = (1, "row_ref", "hidden_column")
+    yield case("column left of frozen panes", lambda at: workbook(at, TWO, before=left), place)
     narrow = '<sheetFormatPr defaultColWidth="0"/><cols><col min="3" max="200" width="9"/></cols>'
     ends = ((1, "row_ref", "hidden_column"), (1, "route", "hidden_column"))
     yield case("no width by default", lambda at: workbook(at, TWO, before=narrow), *ends)

@@ -188,6 +188,16 @@ def workbooks() -> Iterator[Innocent]:
     yield Innocent("struck out by a rule elsewhere", lambda at: workbook(at, LINES, after=rules), ROWS)
     column = '<cols><col min="60" max="16384" hidden="1"/></cols>'
     yield Innocent("hidden blank columns", lambda at: workbook(at, LINES, before=column), ROWS)
+    panes = '<sheetViews><sheetView topLeftCell="{}"><pane {} state="frozen"/></sheetView></sheetViews>'
+    for name, view in {
+        "frozen header": panes.format("A1", 'ySplit="1" xSplit="1" topLeftCell="B2"'),
+        "scrolled below a frozen header": panes.format("A1", 'ySplit="1" topLeftCell="A3"'),
+        "scrolled beside frozen rows": panes.format("C1", 'ySplit="1" topLeftCell="C2"'),
+        "split and scrolled": panes.format("C3", 'xSplit="900" ySplit="900" topLeftCell="D4"').replace(
+            "frozen", "split"
+        ),
+    }.items():
+        yield Innocent(name, lambda at, v=view: workbook(at, LINES, before=v), ROWS)  # type: ignore[misc]
     wide = '<sheetFormatPr defaultColWidth="0" defaultRowHeight="15"/><cols><col min="1" max="60" width="9"/></cols>'
     yield Innocent("blank columns hidden by default", lambda at: workbook(at, LINES, before=wide), ROWS)
     own = [["note", *LINES[0]], *(["x", *line] for line in LINES[1:])]

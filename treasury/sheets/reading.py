@@ -37,7 +37,7 @@ T = TypeVar("T")
 MAX_PROBLEMS = 5_000
 """Problems after which the rest of a file is not read."""
 
-HIDDEN_ROW = ("is hidden or filtered out: show it and look at it, or delete it", "hidden_row")
+HIDDEN_ROW = ("is hidden, filtered out or above frozen panes: show it and look at it, or delete it", "hidden_row")
 STRUCK_ROW = ("is struck out: delete the row, or take the line through it away", "struck_out")
 NOT_SEEN = "cannot be seen, for {}: make its text visible, or delete it"
 ZERO_LOST = (
@@ -239,7 +239,7 @@ def _hidden_names(header: Header, line: Line) -> list[RowProblem]:
 
 
 def _hidden_columns(header: Header, table: Table) -> list[RowProblem]:
-    rule = "is hidden: show the column and look at it, or delete it"
+    rule = "is hidden, or left of frozen panes: show the column and look at it, or delete it"
     return [
         RowProblem(header.line, None, column, rule, code="hidden_column")
         for number, column in enumerate(header.columns)

@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from openpyxl.utils.cell import column_index_from_string
+from openpyxl.utils.cell import column_index_from_string, range_boundaries
 from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH, from_excel
 from openpyxl.worksheet import _reader as tags
 from openpyxl.worksheet._reader import WorkSheetParser
@@ -69,6 +69,7 @@ _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _ISO_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}:\d{2})?(?:\.\d+)?Z?")
 _ON = ("1", "true")
 _MERGED = f"{{{SHEET_MAIN_NS}}}mergeCell"
+_VIEW = f"{{{SHEET_MAIN_NS}}}sheetView"
 _LAST_COLUMN = 16_384
 MIN_HEIGHT, MIN_WIDTH = 2.0, 0.5
 """Of a row in points, of a column in characters: nobody sees what is in less."""
@@ -102,6 +103,8 @@ class SheetReader(WorkSheetParser):
         self._looks: dict[str, Look] = {}
         self._row = ""
         self._hides_rows = self._hides_columns = False
+        self._first_row = 1
+        """The first row that frozen panes let anybody see."""
         self._height: str | None = None
         """Of a row that says none."""
         self._wide: list[tuple[int, int]] = []
@@ -118,6 +121,7 @@ class SheetReader(WorkSheetParser):
             tags.CF_TAG: self.parse_formatting,
             tags.EXT_TAG: self.parse_extensions,
             _MERGED: self._parse_merged,
+            _VIEW: self._parse_view,
         }
         waiting, element = 0, None
         for element in elements:
@@ -157,7 +161,8 @@ class SheetReader(WorkSheetParser):
                 cells.append(cell)
         self.row_dimensions.clear()
         height = row.get("ht", self._height)
-        return Line(number, cells, row.get("hidden") in _ON or (height is not None and float(height) < MIN_HEIGHT))
+        is_low = height is not None and float(height) < MIN_HEIGHT
+        return Line(number, cells, row.get("hidden") in _ON or is_low or number < self._first_row)
 
     def parse_column_dimensions(self, col: Any) -> None:
         """Note columns that are hidden."""
@@ -166,6 +171,16 @@ class SheetReader(WorkSheetParser):
         noted.append((int(col.get("min")) - 1, int(col.get("max")) - 1))
         if len(noted) > _LAST_COLUMN:
             raise Unreadable("more columns than there are")
+
+    def _parse_view(self, view: Any) -> None:
+        """Note what stands before frozen panes, where nobody can scroll."""
+        column, row = (each or 1 for each in range_boundaries(view.get("topLeftCell", "A1"))[:2])
+        for pane in view:
+            if local(pane) == "pane" and pane.get("state") in ("frozen", "frozenSplit"):
+                if float(pane.get("ySplit", "0")):
+                    self._first_row = row
+                if float(pane.get("xSplit", "0")) and column > 1:
+                    self.hidden_columns.append((0, column - 2))
 
     def _parse_defaults(self, element: Any) -> None:
         self._hides_rows = element.get("zeroHeight") in _ON
