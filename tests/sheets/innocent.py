@@ -105,6 +105,9 @@ def headers() -> Iterator[Innocent]:
     yield Innocent("own columns of any kind, XLSX", lambda at: workbook(at, lines), ROWS)
 
 
+POINT = "with a decimal point (1.250 as 1.25, not as 1250)"
+
+
 def decimal_commas() -> Iterator[Innocent]:
     for separator in ";\t":
         for text, meant in (("1250,00", "1250.00"), ("12,5", "12.5"), ("0,125", "0.125"), ("7,12345678", "7.12345678")):
@@ -118,7 +121,10 @@ def decimal_commas() -> Iterator[Innocent]:
     for separator, text in ((";", "1250.00"), (";", "0.125"), (",", "1.250"), ("\t", "1.250"), (",", "12.125")):
         rows = [BANK | {"amount": text}]
         content = csv_text(table(rows), separator)
-        yield Innocent(f"{text} in {separator!r}", lambda at, c=content: write(at, c), rows)  # type: ignore[misc]
+        notes = (f"{POINT}: 1",) if text not in ("1250.00", "0.125") else ()
+        yield Innocent(f"{text} in {separator!r}", lambda at, c=content: write(at, c), rows, notes)  # type: ignore[misc]
+    rows = [BANK | {"amount": text, "row_ref": text} for text in ("1.250", "2.500")]
+    yield Innocent("texts with a point, XLSX", lambda at, r=rows: workbook(at, table(r)), rows, (f"{POINT}: 2",))  # type: ignore[misc]
 
 
 def made_by_openpyxl(folder: Path) -> Path:

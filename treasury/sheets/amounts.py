@@ -55,6 +55,11 @@ class Amounts:
         """The columns of a line, just read, whose amounts are unclear where a cell shows a decimal comma."""
         return {column for at, _, column, _ in self._unclear[-MAX_AMOUNTS:] if at == line}
 
+    @property
+    def fractions(self) -> int:
+        """How many amounts were read with three digits after the point, which elsewhere are a group of thousands."""
+        return 0 if self._shows_comma else len(self._unclear)
+
     def problems(self) -> list[RowProblem]:
         """Amounts that are unclear, as cells further down show a decimal comma."""
         if not self._shows_comma:

@@ -383,6 +383,8 @@ def _notes(header: Header, reading: _Reading) -> Iterator[str]:
         yield f"the column {name} was read as {column}, as somebody confirmed"
     if reading.amounts.commas:
         yield f"amounts that were read with a decimal comma (1250,00 as 1250.00): {reading.amounts.commas}"
+    if reading.amounts.fractions:
+        yield f"amounts that were read with a decimal point (1.250 as 1.25, not as 1250): {reading.amounts.fractions}"
     if reading.formulas:
         shown = ", ".join(reading.formulas[:5]) + (", ..." if len(reading.formulas) > 5 else "")
         yield f"amounts that are results of formulas, as last calculated ({len(reading.formulas)}): {shown}"
