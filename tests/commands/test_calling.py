@@ -229,6 +229,19 @@ def test_a_conversion_is_executed_once_by_its_quote(office: Office, sandbox: Run
         assert effects(sandbox)["x-1"] == 1
 
 
+def test_a_conversion_by_call_has_the_fee_and_rate_of_its_quote(office: Office) -> None:
+    fields = {"symbol": "ETH-USDT", "amount": "100", "currency": "USDT", "side": "BUY", "xid": "x-2"}
+    quoted = json.loads(call(office, "conversion_quote", fields).out)["data"]
+    assert call(office, "conversion_execute", {"quoteId": quoted["quoteId"]}, "--yes").code == 0
+    desk = office.desk()
+    try:
+        [order] = desk.ledger.orders(reference="x-2")
+    finally:
+        desk.close()
+    assert (order.fee, order.fee_currency) == (Decimal(quoted["feeAmt"]), quoted["feeCurrency"])
+    assert order.rate == Decimal(quoted["rate"])
+
+
 def test_a_conversion_by_call_is_asked_about_by_the_xid_of_its_quote(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:

@@ -85,6 +85,8 @@ CASES = [
     ("matched", side(state="failed", status=44, bound="1")),
     ("matched", side(status=99, seen_fee="1", arrive_amount="9")),
     ("matched", side(status=99, seen_fee="1", seen_fee_currency="ETH", arrive_amount="8.99")),
+    ("matched", side(status=99, operation="conversion_execute", seen_fee="1", arrive_amount="8.99")),
+    ("matched", side(status=99, operation="conversion_execute", seen_fee="1", arrive_amount="5000")),
     ("in_progress", side(seen_fee="1", arrive_amount="8.99")),
     ("fee_variance", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0.105001")),
     ("matched", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0.105")),

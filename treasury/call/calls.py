@@ -112,7 +112,7 @@ def _keep_quote(desk: Desk, operation: Operation[Any], reply: Reply) -> None:
             keep_snapshot(desk.ledger, _name_of_quote(name, terms.quote), None, {"plan_sha256": None, "quote": content})
 
 
-TERMS = ("pay_currency", "pay_amount", "receive_currency", "receive_amount", "rate")
+TERMS = ("pay_currency", "pay_amount", "receive_currency", "receive_amount", "fee", "fee_currency", "rate")
 
 
 def _name_of_quote(operation: str, quote: str) -> str:
@@ -126,7 +126,7 @@ def _quote_of(desk: Desk, operation: Operation[Any]) -> Quoted | None:
     if kept is None:
         return None
     quote = kept["quote"]
-    received, rate = quote.get("receive_amount"), quote.get("rate")
+    received, fee, rate = (quote.get(name) for name in ("receive_amount", "fee", "rate"))
     return Quoted(
         currency=quote["pay_currency"],
         amount=parse_amount(quote["pay_amount"]),
@@ -134,6 +134,8 @@ def _quote_of(desk: Desk, operation: Operation[Any]) -> Quoted | None:
         receive_amount=None if received is None else parse_amount(received),
         symbol=quote["symbol"],
         country=quote["country"],
+        fee=None if fee is None else parse_amount(fee),
+        fee_currency=quote.get("fee_currency"),
         rate=None if rate is None else parse_amount(rate),
         payee=quote.get("payee", {}),
         asked_as=quote.get("asked_as"),
@@ -305,6 +307,9 @@ def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = N
         amount=amount,
         receive_currency=None if quoted is None else quoted.receive_currency,
         receive_amount=None if quoted is None else quoted.receive_amount,
+        fee=None if quoted is None else quoted.fee,
+        fee_currency=None if quoted is None else quoted.fee_currency,
+        rate=None if quoted is None else quoted.rate,
         ceiling=judged.ceiling,
         request_id=reference,
         confirmation=reference if operation.confirms_quote else None,

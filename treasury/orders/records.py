@@ -52,6 +52,10 @@ class Intent:
     amount: Decimal | None = None
     receive_currency: str | None = None
     receive_amount: Decimal | None = None
+    fee: Decimal | None = None
+    """Fee, its currency, and rate of the quote to confirm, when the caller already has one."""
+    fee_currency: str | None = None
+    rate: Decimal | None = None
     request_id: str | None = None
     """Given by the caller; None derives it."""
     confirmation: str | None = None

@@ -41,6 +41,8 @@ class Quoted:
     """The pair of a conversion."""
     country: str | None = None
     """The country of the beneficiary of a fiat payout."""
+    fee: Decimal | None = None
+    fee_currency: str | None = None
     rate: Decimal | None = None
     payee: Mapping[str, str | None] = field(default_factory=dict)
     """Whom it pays: keyed hashes, as an order keeps them."""

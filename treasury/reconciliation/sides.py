@@ -283,13 +283,16 @@ class Sides:
     @cached_property
     @exact
     def should_arrive(self) -> npt.NDArray[np.object_]:
-        """Return what should arrive of a success, where the service shows amount and fee in one currency; else None."""
-        on_top = self._is_on_top
+        """Return what should arrive of a success, where the service shows amount and fee in one currency; else None.
+
+        Of a conversion, whose arrival is in another currency than its amount, it is None: the balance account tells.
+        """
+        on_top, converts = self._is_on_top, self.trait(lambda name: CATALOGUE[name].may_show_what_arrives)
         sent, fee = self.column("seen_amount"), self.column("seen_fee")
         should = np.full(len(self.frame), None, dtype=object)
         shown = self.found & self.status(OrderStatus.SUCCESS) & self.known("seen_fee") & self.known("seen_amount")
         for place in np.flatnonzero(shown).tolist():
-            if self._takes_fee_in_kind(place):
+            if self._takes_fee_in_kind(place) and not converts[place]:
                 should[place] = Decimal(sent[place]) - (0 if on_top[place] else Decimal(fee[place]))
         return should
 
