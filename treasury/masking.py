@@ -39,7 +39,8 @@ _OURS = re.compile(
     rf"|(?:amount|rate|fee|on top) is {_NUMBER}"
     rf"(?: at the service, {_NUMBER} here|, (?:not|less than|more than) {_NUMBER})?"
     rf"|{_AMOUNT}(?:, {_AMOUNT})* (?:missing|cannot be had|less is there|are left)\b"
-    rf"|\bmax_share_percent\), {_AMOUNT}"
+    rf"|\b(?:max_share_percent\),|lacks|debited) {_AMOUNT}"
+    rf"|{_AMOUNT}: (?:it was recorded before|the service may still|{_NUMBER} count already, and it adds {_NUMBER})"
     r"|\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
 )
 """Texts that look like account numbers and are not: our own ids, amounts, times."""

@@ -83,6 +83,11 @@ def test_what_looks_like_an_account_or_an_address_is_masked_whoever_it_is(text: 
         "not funded: 164.1206026869 USDT_TRC20, 12345678901 BTC missing (603.01507538 USDT cannot be had: no rate)",
         "max_per_day, of which 12345.67890123 USDT are left today, allows no more",
         "max_per_trade (or max_share_percent), 1234567890 USDT, allows no more",
+        "not funded: lacks 745.5048631295 USDT_TRC20; lacks 1234567890 IDR",
+        "missing (run may: 5500.1234567891 USDT: it was recorded before and is paid first; orders on their way: "
+        "2.50000000001 ETH: the service may still debit it)",
+        "does not fit into the limit of 2026-11-21, 20000 USDT: 19999.9999999999 count already, and it adds 1234567890",
+        "a debited 0.0000000001 USDT more than the plan allowed for",
         "order P-2026110300012345 does not exist",
         "the service knows tf-ab234567234567234567234567, which this ledger has not sent",
         "closed at 2026-11-21 23:31:35",
