@@ -238,7 +238,8 @@ def test_a_conversion_by_call_has_the_fee_and_rate_of_its_quote(office: Office) 
         [order] = desk.ledger.orders(reference="x-2")
     finally:
         desk.close()
-    assert (order.fee, order.fee_currency) == (Decimal(quoted["feeAmt"]), quoted["feeCurrency"])
+    fee = (Decimal(quoted["feeAmt"]), quoted["feeCurrency"])
+    assert (order.fee, order.fee_currency) == (order.told_fee, order.told_fee_currency) == fee
     assert order.rate == Decimal(quoted["rate"])
 
 

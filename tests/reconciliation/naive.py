@@ -147,8 +147,8 @@ def currency_mismatch(row: Row, rows: list[Row], as_of: int) -> bool:
 
 def amount_mismatch(row: Row, rows: list[Row], as_of: int) -> bool:
     arrived, amount, fee = (seen_number(row, field) for field in ("arrive_amount", "seen_amount", "seen_fee"))
-    if row["operation"] == "conversion_execute":  # what arrives is in another currency
-        arrived = None
+    if row["operation"] == "conversion_execute" and arrived == number(row, "receive_amount"):
+        arrived = None  # it is shown in the currency that is bought
     if seen(row, "status") == SUCCESS and arrived is not None and amount is not None and fee is not None:
         fee_currency = first_known(row.get("seen_fee_currency"), row.get("fee_currency"))
         if fee_currency in (None, first_known(row.get("seen_currency"), row.get("currency"))) and arrived > amount:
@@ -183,8 +183,8 @@ def unknown_outcome(row: Row, rows: list[Row], as_of: int) -> bool:
 
 def partial(row: Row, rows: list[Row], as_of: int) -> bool:
     arrived, amount, fee = (seen_number(row, field) for field in ("arrive_amount", "seen_amount", "seen_fee"))
-    if row["operation"] == "conversion_execute":  # what arrives is in another currency
-        return False
+    if row["operation"] == "conversion_execute" and arrived == number(row, "receive_amount"):
+        arrived = None  # it is shown in the currency that is bought
     if seen(row, "status") != SUCCESS or arrived is None or amount is None or fee is None:
         return False
     fee_currency = first_known(row.get("seen_fee_currency"), row.get("fee_currency"))
@@ -238,6 +238,8 @@ def fee_base(row: Row, quoted: Decimal) -> Decimal:
 def fee_variance(row: Row, rows: list[Row], as_of: int) -> bool:
     fee, quoted = seen_number(row, "seen_fee"), number(row, "fee")
     if fee is None:
+        return False
+    if row["operation"] == "conversion_execute" and fee == 0 and row.get("seen_fee_currency") is None:
         return False
     if both_known_and_differ(row.get("fee_currency"), row.get("seen_fee_currency")):
         return True

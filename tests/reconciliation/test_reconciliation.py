@@ -28,6 +28,8 @@ def report(*rows: dict[str, Any]) -> dict[str, Any]:
     return as_machine(build_report(ReconciliationInput(AS_OF, in_parts(frame))))
 
 
+CONVERTED = {"operation": "conversion_execute", "seen_fee": "1"}
+
 CASES = [
     ("in_progress", side()),
     ("in_progress", side(status=11)),
@@ -85,10 +87,14 @@ CASES = [
     ("matched", side(state="failed", status=44, bound="1")),
     ("matched", side(status=99, seen_fee="1", arrive_amount="9")),
     ("matched", side(status=99, seen_fee="1", seen_fee_currency="ETH", arrive_amount="8.99")),
-    ("matched", side(status=99, operation="conversion_execute", seen_fee="1", arrive_amount="8.99")),
-    ("matched", side(status=99, operation="conversion_execute", seen_fee="1", arrive_amount="5000")),
+    ("matched", side(status=99, **CONVERTED, receive_amount="8.99", arrive_amount="8.990")),
+    ("matched", side(status=99, **CONVERTED, receive_amount="5000", arrive_amount="5000")),
+    ("partial", side(status=99, **CONVERTED, receive_amount="8.99", arrive_amount="8.98")),
+    ("amount_mismatch", side(status=99, **CONVERTED, receive_amount="8.99", arrive_amount="5000")),
     ("in_progress", side(seen_fee="1", arrive_amount="8.99")),
     ("fee_variance", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0.105001")),
+    ("fee_variance", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0")),
+    ("matched", side(status=99, operation="conversion_execute", fee="3", fee_currency="ETH", seen_fee="0")),
     ("matched", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0.105")),
     ("matched", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0.095")),
     ("fee_variance", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0.1", seen_fee_currency="IDR")),

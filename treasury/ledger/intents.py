@@ -296,6 +296,8 @@ def payee_hashes(key: LedgerKey, intent: Intent) -> dict[str, str | None]:
 
 
 def _row(ledger: Ledger, run_key: str, intent: Intent, replaces: str | None) -> dict[str, Any]:
+    amounts = {name: getattr(intent, name) for name in ("amount", "receive_amount", "ceiling", "bound", "fee", "rate")}
+    amounts["told_fee"] = intent.fee
     derived = derive_request_id(ledger.account, run_key, intent.row_ref, intent.operation, 1, replaces)
     return {
         "run_key": run_key,
@@ -312,15 +314,10 @@ def _row(ledger: Ledger, run_key: str, intent: Intent, replaces: str | None) -> 
         "masked": json.dumps(masked_payload(intent.operation, intent.payload), ensure_ascii=False),
         "personal": personal_column(ledger.key, intent.operation, intent.payload),
         "currency": intent.currency,
-        "amount": None if intent.amount is None else format_amount(intent.amount),
         "receive_currency": intent.receive_currency,
-        "receive_amount": None if intent.receive_amount is None else format_amount(intent.receive_amount),
-        "fee": None if intent.fee is None else format_amount(intent.fee),
-        "fee_currency": intent.fee_currency,
-        "rate": None if intent.rate is None else format_amount(intent.rate),
+        **dict.fromkeys(("fee_currency", "told_fee_currency"), intent.fee_currency),
+        **{name: None if each is None else format_amount(each) for name, each in amounts.items()},
         **(intent.hashes or payee_hashes(ledger.key, intent)),
-        "ceiling": None if intent.ceiling is None else format_amount(intent.ceiling),
-        "bound": None if intent.bound is None else format_amount(intent.bound),
         "replaces": replaces,
         "released": Hold.DUPLICATE.value if intent.duplicate_ok else None,
         "created_at": ledger.now(),

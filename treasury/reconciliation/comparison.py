@@ -140,7 +140,12 @@ def _stated_otherwise(sides: Sides) -> Mask:
 def _fee(sides: Sides) -> Mask:
     tolerance = sides.policy.reconciliation.fee_tolerance_bps
     other = sides.differs("fee_currency", "seen_fee_currency") & sides.known("seen_fee")
-    return sides.found & ~sides.not_there & (other | sides.varies("fee", "seen_fee", tolerance, sides.fee_base))
+    return (
+        sides.found
+        & ~sides.not_there
+        & ~sides.shows_no_fee
+        & (other | sides.varies("fee", "seen_fee", tolerance, sides.fee_base))
+    )
 
 
 def _rate(sides: Sides) -> Mask:

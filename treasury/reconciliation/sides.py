@@ -285,16 +285,35 @@ class Sides:
     def should_arrive(self) -> npt.NDArray[np.object_]:
         """Return what should arrive of a success, where the service shows amount and fee in one currency; else None.
 
-        Of a conversion, whose arrival is in another currency than its amount, it is None: the balance account tells.
+        None, too, of a conversion whose arrival is shown in the currency that it buys, as just what was quoted.
         """
-        on_top, converts = self._is_on_top, self.trait(lambda name: CATALOGUE[name].may_show_what_arrives)
+        on_top, as_quoted = self._is_on_top, self._arrived_as_quoted
         sent, fee = self.column("seen_amount"), self.column("seen_fee")
         should = np.full(len(self.frame), None, dtype=object)
         shown = self.found & self.status(OrderStatus.SUCCESS) & self.known("seen_fee") & self.known("seen_amount")
         for place in np.flatnonzero(shown).tolist():
-            if self._takes_fee_in_kind(place) and not converts[place]:
+            if self._takes_fee_in_kind(place) and not as_quoted[place]:
                 should[place] = Decimal(sent[place]) - (0 if on_top[place] else Decimal(fee[place]))
         return should
+
+    @cached_property
+    def _arrived_as_quoted(self) -> Mask:
+        known = self.known("arrive_amount") & self.known("receive_amount")
+        return self._converts & known & ~self.differs("receive_amount", "arrive_amount")
+
+    @cached_property
+    def _converts(self) -> Mask:
+        """Mark conversions: what is paid and what arrives are ours, in two currencies."""
+        converts: Mask = self.trait(lambda name: CATALOGUE[name].may_show_what_arrives).astype(np.bool_)
+        return converts
+
+    @cached_property
+    def shows_no_fee(self) -> Mask:
+        """Mark conversions shown with a fee of 0 in no named currency: the quoted one is inside what arrives."""
+        shown = self._converts & self.known("seen_fee") & ~self.known("seen_fee_currency")
+        fee = self.column("seen_fee")
+        shown[shown] = [not Decimal(each) for each in fee[shown]]
+        return shown
 
     @cached_property
     def _is_on_top(self) -> npt.NDArray[Any]:
