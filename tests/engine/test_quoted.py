@@ -27,6 +27,7 @@ from tests.engine.answers import (
 from tests.moved_clock import clock_of
 from treasury.errors import Stopped
 from treasury.orders.states import State
+from treasury.payments.resolving import resolve_as_ended
 
 pytestmark = ONE_ORDER
 
@@ -201,6 +202,8 @@ def test_a_conversion_is_never_executed_again(open_desk: OpenDesk, service: Any)
     assert service.sent_to(EXECUTE)[0]["quoteId"] == "C1"
     [asked] = {body["request_id"] for body in service.sent_to(QUERY)}
     assert asked == service.sent_to(CONVERSION_QUOTE)[0]["xid"] == order.request_id
+    [ended] = resolve_as_ended(desk, order.request_id, State.SETTLED, None, by="Ada Example", why="support says so")
+    assert (ended.done, ended.says.endswith("names it if the service shows it otherwise")) == (True, True)
 
 
 @pytest.mark.parametrize(("asked", "waited"), [("7", 7.0), ("soon", 1.0)])

@@ -28,6 +28,7 @@ from treasury.orders.records import ON_A_PERSONS_WORD, Order
 from treasury.orders.states import NEVER_RELEASED, STEPS, Event, Hold, State
 from treasury.payments.deciding import check_known, said, word_about
 from treasury.payments.desk import Desk
+from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.operation import SeenOrder
 from treasury.sending.inquiry import how_it_ends
 
@@ -290,7 +291,9 @@ def _as_ended(desk: Desk, order: Order, ending: State, order_no: str | None, wor
     event = Event.RESOLVE_SETTLED if ending is State.SETTLED else Event.RESOLVE_FAILED
     facts = {"reason": f"{ending.outcome} on a person's word, not confirmed by the service: {cause}", "hold_kind": None}
     ended = desk.ledger.step(order, event, cause=cause, word=word, order_no=order.order_no or order_no, **facts)
-    return Decision(ended, True, f"{ending.outcome} on your word; the reconciliation names it until the service agrees")
+    is_named = CATALOGUE[ended.operation].absence_is_evidence  # of others that it does not know, nobody says a word
+    named = "until the service agrees" if is_named else "if the service shows it otherwise"
+    return Decision(ended, True, f"{ending.outcome} on your word; the reconciliation names it {named}")
 
 
 def _as_sent(desk: Desk, order: Order, word: Word, *, alone: bool) -> Decision:
