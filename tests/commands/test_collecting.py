@@ -378,6 +378,8 @@ def test_a_month_counts_what_a_statement_shows_too_once(office: Office, sandbox:
     done = office.run("report", "--month", month)
     assert (done.code, done.last) == (0, f"{month}: 1 account, 1 entry"), done.out + done.err
     folder = office.home / "months" / month
-    assert (folder / "entries.csv").read_text().count("594") == 1
+    [entry] = read_rows(folder / "entries.csv").values()
+    assert (entry["amount"], entry["run_key"], entry["row_ref"]) == ("594", "invoices", "a")
+    assert (entry["reference"], entry["order_no"]) == (row["request_id"], row["order_no"])
     [account] = json.loads((folder / "month.json").read_text())["accounts"]
     assert (account["received"], account["closing"]) == ("594", "500594")

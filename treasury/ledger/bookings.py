@@ -171,12 +171,19 @@ def receipt_bookings(ledger: Ledger, opened_at: Mapping[str, int]) -> Iterator[B
     """
     before: dict[str, Decimal] = {}
     for row in ledger.read(receipt_answers().where(IS_FOUND).order_by(schema.answers.c.id)):
-        request_id, (currency, credited) = json.loads(row.ledger_side)["request_id"], credit_of(row)
+        ours, (currency, credited) = json.loads(row.ledger_side), credit_of(row)
+        request_id = ours["request_id"]
         if currency in opened_at and is_inside(row, opened_at[currency]):
             continue
         moved, before[request_id] = credited - before.get(request_id, Decimal(0)), credited
         if moved and currency in opened_at and row.asked_at > opened_at[currency]:
-            yield Booking(f"R{row.id}", row.asked_at, currency, EntryKind.RECEIVED, moved, request_id)
+            yield Booking(f"R{row.id}", row.asked_at, currency, EntryKind.RECEIVED, moved, *_named(ours, row))
+
+
+def _named(receipt: Mapping[str, Any], row: Any) -> tuple[str, str | None, str | None, str | None]:
+    """Return by what people know a pay-in or deposit: its request id, run and row of an invoice, the order number."""
+    number = json.loads(row.service_side).get("order_no")
+    return receipt["request_id"], receipt.get("run_key"), receipt.get("row_ref"), number
 
 
 def _shown(ledger: Ledger) -> dict[int, list[_Shown]]:
