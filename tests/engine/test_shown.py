@@ -70,6 +70,16 @@ def test_a_conversion_may_be_shown_from_either_side(
     assert service.sent_to(QUERY)[0]["order_no"] == "E1"
 
 
+def test_a_conversion_that_no_query_finds_names_what_tells_how_one_is_found(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = executed(desk, service)
+    service.plan(QUERY, ABSENT)
+    order = desk.submission.ask(order)
+    assert (order.state, "treasury doctor --prove" in str(order.reason)) == (State.ACCEPTED, True)
+    service.plan(QUERY, lambda body: ok(request_id=body["request_id"], order_no="E1", status=22))
+    assert desk.submission.ask(order).reason is None
+
+
 def test_a_payout_shown_in_what_arrives_is_no_conversion(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url)
     service.plan(PAYOUT, accepted)

@@ -238,7 +238,8 @@ class Inquiry:
         if order.is_on_a_persons_word:
             facts["reason"] = f"{why}: {how_it_ends(order.request_id)}"
         elif not refused and order.state not in NOT_AT_SERVICE:  # why it was refused, held or ended says more
-            facts["reason"] = why
+            took = order.state is State.ACCEPTED and not CATALOGUE[order.operation].absence_is_evidence
+            facts["reason"] = f"{why}: {HOW_FOUND}" if took else why
         if order.state is not State.UNKNOWN:
             return self._ledger.note(order, unmoved=True, **facts), Next.WAIT
         quote = last_quote(self._ledger, order) if order.operation in QUOTED else None
@@ -373,6 +374,10 @@ class Inquiry:
 
 WHO_SAYS = with_person(", with --by NAME", is_listed=None) + " and --why TEXT"
 """Ends a command in a reason: the reason is kept, and another policy may be in force when somebody reads it."""
+
+
+HOW_FOUND = "if it stays so, treasury doctor --prove says what finds a conversion here (conversion_found_by)"
+"""Ends the reason of a conversion that the service took, and that its query does not show."""
 
 
 def how_it_ends(request_id: str) -> str:
