@@ -1,6 +1,7 @@
 """`treasury addresses`: one address for each customer and asset, asked for once, verified, with its QR code."""
 
 from collections.abc import Callable
+from unicodedata import normalize
 
 import pytest
 
@@ -47,6 +48,14 @@ def test_a_start_that_is_cut_off_leaves_no_code_of_another_customer_in_a_list(of
     office.run("addresses", "bo.csv")
     assert len(list(folder.glob("qr-*.svg"))) == 2
     assert (folder / row["qr"]).read_text() == drawn
+
+
+def test_a_name_is_one_customer_however_its_accents_are_stored(office: Office) -> None:
+    one, two = (f"d-1,ETH,{normalize(form, 'josé')}\n" for form in ("NFC", "NFD"))
+    assert office.run("addresses", office.file("one.csv", HEAD + one)).last == "1 issued"
+    assert office.run("addresses", office.file("two.csv", HEAD + two)).last == "1 known"
+    both = office.run("addresses", office.file("both.csv", HEAD + one + two.replace("d-1", "d-2")))
+    assert (both.code, "has this asset in row d-1 already" in both.err) == (2, True), both.err
 
 
 def test_what_the_service_does_not_issue_is_said(office: Office) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import normalize
 
 from treasury.errors import InvalidFields, Problem
 from treasury.provider.orders import DepositAddress
@@ -47,7 +48,7 @@ def read_deposit_addresses(
     def make(row: Row) -> AddressRow:
         given = {name: row.values[name] for name in SENT if name in row.values}
         DepositAddress(**given)
-        asked = (given["currency"], given["customer_ref_id"])
+        asked = (given["currency"], normalize("NFC", given["customer_ref_id"]))  # programs store é in one or two parts
         if (first := seen.setdefault(asked, row.ref)) != row.ref:
             said = f"has this asset in row {first} already: one address serves all deposits of it"
             raise InvalidFields("row", [Problem("customer_ref_id", said, code="asked_twice")])
