@@ -87,6 +87,7 @@ def test_at_most_five_runs_of_unknown_outcome_are_named() -> None:
         found = {**none, "unknown": {"orders": number, "runs": runs, "oldest_hours": 3}}
         [need] = needs_of(found, [], 26, is_listed=False)
         assert need.what == f"{number} of unknown outcome, {named} oldest sent 3 h ago"
+        assert "treasury show KEY" in need.command, "no start and no night ends a conversion that no query shows"
 
 
 def test_money_that_is_gone_is_a_sum_here_and_beside_its_balance(office: Office, sandbox: RunningSandbox) -> None:

@@ -75,7 +75,8 @@ def _open(found: Mapping[str, Any]) -> Iterator[RequiredAction]:
         runs, hours = found["unknown"]["runs"], found["unknown"]["oldest_hours"]
         more = f" and {len(runs) - MAX_NAMED} more" if len(runs) > MAX_NAMED else ""
         what = f"{count} of unknown outcome, of {', '.join(runs[:MAX_NAMED])}{more}, the oldest sent {hours} h ago"
-        yield RequiredAction(what, OPERATOR, found["since"]["unknown"], "start their runs again, or treasury reconcile")
+        how = "start their runs again, or treasury reconcile; of what stays so treasury show KEY says what to do"
+        yield RequiredAction(what, OPERATOR, found["since"]["unknown"], how)
 
 
 def _overdue(found: Mapping[str, Any], late_hours: float) -> Iterator[RequiredAction]:
