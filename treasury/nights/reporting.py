@@ -124,6 +124,5 @@ def read_input(
         known_breaks=known_breaks(ledger, sweep_id),
         acceptances=acceptances(ledger, sums.as_of),
         fee_on_top=desk.account.rules.fee_on_top,
-        not_shown_ms=int(desk.settings.resend_after_seconds * 1000),
         rehearsal=is_rehearsal(ledger),
     )

@@ -34,18 +34,13 @@ _LEFT = ("request_id", "run_key", "row_ref", "operation", "state", "known_order_
 
 
 def compare_parts(
-    parts: Parts,
-    entries: Sequence[StatementEntry],
-    policy: Policy,
-    as_of: int,
-    fee_on_top: Collection[str],
-    not_shown_ms: int = 0,
+    parts: Parts, entries: Sequence[StatementEntry], policy: Policy, as_of: int, fee_on_top: Collection[str]
 ) -> Iterator[pd.DataFrame]:
     """Yield every order with its class, as `compare` gives them; `entries`: of the service's statement."""
     others, lines = others_of(parts), Lines(entries, parts, policy) if entries else None
     for part in parts((*OUR_COLUMNS, *THEIR_COLUMNS)):
         sides = part if lines is None else lines.beside(part)
-        yield compare(sides, policy, as_of, fee_on_top, others, not_shown_ms)
+        yield compare(sides, policy, as_of, fee_on_top, others)
 
 
 def others_of(parts: Parts) -> Others:
@@ -79,18 +74,16 @@ def compare(
     as_of: int,
     fee_on_top: Collection[str] = (),
     others: Others = Others(),
-    not_shown_ms: int = 0,
 ) -> pd.DataFrame:
     """Every order with its `class`, sorted by request id; the order of the rows that come in does not matter.
 
     Columns: `COLUMNS`, without `LINE_COLUMNS` where no statement is given; those that are missing count as not known.
     `as_of`: Unix milliseconds, by which lateness is judged. Money compares exactly. An order that was not asked is one
     that could not be: `query_failed`. Of operations in `fee_on_top` the whole amount should arrive, of every other one
-    the amount less its fee: `should_arrive`. `over_bound`: how much more than its bound an order debited. What was sent
-    in the last `not_shown_ms` may not be shown yet.
+    the amount less its fee: `should_arrive`. `over_bound`: how much more than its bound an order debited.
     """
     shown = [name for name in COLUMNS if name in both_sides or name not in LINE_COLUMNS]
-    sides = Sides(both_sides.reindex(columns=shown), policy, as_of, fee_on_top, others, not_shown_ms)
+    sides = Sides(both_sides.reindex(columns=shown), policy, as_of, fee_on_top, others)
     names = np.array([name for name, _ in RULES], dtype=object)
     first = np.select([rule(sides) for _, rule in RULES], range(len(RULES)), default=len(RULES) - 1)
     return sides.frame.assign(
@@ -110,7 +103,7 @@ def _orphan(sides: Sides) -> Mask:
 
 def _missing(sides: Sides) -> Mask:
     findable: Mask = sides.trait(lambda name: CATALOGUE[name].absence_is_evidence).astype(np.bool_)
-    return sides.absent & sides.at_service & findable & ~sides.may_be_shown_later
+    return sides.absent & sides.at_service & findable
 
 
 def _currency(sides: Sides) -> Mask:

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from math import inf
 from typing import Any
 
 import pandas as pd
@@ -77,11 +76,9 @@ def _is_judged_again(user: Mapping[str, Any]) -> bool:
     return user.get("seen_kyc_status") in JUDGED and level is not None and level >= (user.get("passed_level") or level)
 
 
-def of_receipts(receipts: Sequence[Mapping[str, Any]], shown_since: float = inf) -> Iterator[Finding]:
+def of_receipts(receipts: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """Find pay-ins of ours that could not be asked about, that the service does not know, or that were paid with
     another amount than was asked for.
-
-    `shown_since`: Unix ms; what this ledger learnt of later may not be shown yet.
     """
     for receipt in receipts:
         if receipt.get("answer") == Answer.FOUND:
@@ -92,8 +89,6 @@ def of_receipts(receipts: Sequence[Mapping[str, Any]], shown_since: float = inf)
         told = "order_type" in receipt
         why = "a notification of the platform told of it" if told else "its request may have been lost"
         if receipt.get("answer") == Answer.ABSENT:
-            if int(receipt.get("created_at") or 0) > shown_since:
-                continue
             name, said = "missing_at_service", f"the service knows no such {kind}: {why}"
         amount, named = Decimal(receipt["amount"]), (receipt["request_id"], receipt["currency"])
         yield Finding(

@@ -59,8 +59,6 @@ class ReconciliationInput:
     acceptances: Mapping[str, Acceptance] = field(default_factory=dict)
     fee_on_top: Collection[str] = ()
     """Operations whose fee is debited beside their amount."""
-    not_shown_ms: int = 0
-    """How long the service may not show what it just took: TREASURY_RESEND_AFTER_SECONDS."""
     rehearsal: bool = False
     """True when payments of the ledger were recorded without a policy in force."""
 
@@ -104,8 +102,7 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
     """
     sums, of_orders = OrderSums(night.policy.time_zone), list[Finding]()
     known, asked = {each.found.subject for each in night.known_breaks.values()}, set[str]()
-    rules = (night.policy, night.as_of, night.fee_on_top, night.not_shown_ms)
-    for orders in compare_parts(night.both_sides, night.entries, *rules):
+    for orders in compare_parts(night.both_sides, night.entries, night.policy, night.as_of, night.fee_on_top):
         sums.add(orders)
         of_orders += findings.of_orders(orders)
         asked |= known.intersection(orders["request_id"])
@@ -113,7 +110,7 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
             keep(orders)
     accounts = _roll_forward(night)
     arrivals = judge_arrivals(night.receipts, night.issued, night.policy.reconciliation, night.as_of)
-    of_receipts = list(findings.of_receipts(night.receipts, night.as_of - night.not_shown_ms))
+    of_receipts = list(findings.of_receipts(night.receipts))
     named = {each.subject for each in of_receipts}
     found = [
         *of_orders,

@@ -81,7 +81,6 @@ class Sides:
         as_of: int,
         fee_on_top: Collection[str] = (),
         others: Others = Others(),
-        not_shown_ms: int = 0,
     ) -> None:
         frame = both_sides.astype(object)
         self.frame = frame.where(frame.notna(), None).sort_values("request_id", ignore_index=True)
@@ -89,7 +88,6 @@ class Sides:
         self.as_of = as_of
         self._fee_on_top = fee_on_top
         self._others = others
-        self._not_shown_ms = not_shown_ms
 
     def _series(self, name: str) -> pd.Series:
         """A column; one that is not there is empty."""
@@ -143,12 +141,6 @@ class Sides:
     def at_service(self) -> Mask:
         """Return where the ledger says that the service has the order."""
         return self.state(State.ACCEPTED, *ENDINGS)
-
-    @cached_property
-    def may_be_shown_later(self) -> Mask:
-        """Return where the service just took it, and no query has shown it yet."""
-        is_new: Mask = self.number("sent_at", 0) > self.as_of - self._not_shown_ms
-        return self.state(State.ACCEPTED) & is_new
 
     @cached_property
     def confirms_quote(self) -> Mask:
