@@ -89,7 +89,7 @@ def test_a_pause_that_nobody_waits_for_stops_who_is_at_work_and_is_asked_about_b
     assert clock.slept == []
 
 
-@pytest.mark.parametrize("said", ["", "[]", '{"at": 1}', "old", "future"])
+@pytest.mark.parametrize("said", ["", "[]", '{"at": 1}', "[1, 2, 0]", "old", "future"])
 def test_what_is_old_or_of_another_clock_or_cannot_be_read_slows_nobody_down(
     said: str, open_desk: OpenDesk, service: Any, clock: MovedClock
 ) -> None:

@@ -15,8 +15,8 @@ from treasury.reconciliation.report import ReconciliationInput
 from treasury.reconciliation.sides import COLUMNS
 
 AS_OF = 1_795_230_000_000
-LEDGERS = tries("LEDGERS", 250, 4_000)
-PARTS = LEDGERS // 250
+LEDGERS = tries("LEDGERS", 125, 4_000)
+PARTS = LEDGERS // 125
 NO_BREAK = ("matched", "in_progress", "quote_expired_unused")
 
 STATES = (

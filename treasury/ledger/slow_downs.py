@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -15,21 +16,22 @@ KEY = "slowed_down"
 """Of `meta`: when a process slowed down last, until when nothing is sent (Unix ms), and its requests a second."""
 
 
+@dataclass
 class SlowDowns:
     """Tells of a 429 and hears of those of others, by one row of the ledger."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._known = ""
+    ledger: Ledger
+    _known: str = ""
+    """The last that was told or heard."""
 
     def tell(self, pause: float, rate: float) -> None:
         """Tell the other processes that this one slowed down to `rate` requests a second, after `pause` seconds."""
         with suppress(TreasuryError):  # a ledger that cannot be written ends the run at the next step of an order
-            self._known = self._ledger.write(lambda connection: self._write(connection, pause, rate))
+            self._known = self.ledger.write(lambda connection: self._write(connection, pause, rate))
 
     def _write(self, connection: Connection, pause: float, rate: float) -> str:
         serialize(connection)
-        now, of_it = self._ledger.now(), schema.meta.c.key == KEY
+        now, of_it = self.ledger.now(), schema.meta.c.key == KEY
         kept = _read(connection.execute(select(schema.meta.c.value).where(of_it)).scalar(), now)
         left = max(pause, 0.0 if kept is None else kept.pause)
         said = json.dumps([now, now + round(left * 1000), rate])
@@ -39,11 +41,11 @@ class SlowDowns:
 
     def hear(self) -> SlowDown | None:
         """Return the newest that another process told; None where there is none, or it was heard before."""
-        found = self._ledger.read(select(schema.meta.c.value).where(schema.meta.c.key == KEY))
+        found = self.ledger.read(select(schema.meta.c.value).where(schema.meta.c.key == KEY))
         if not found or found[0].value == self._known:
             return None
         self._known = found[0].value
-        return _read(self._known, self._ledger.now())
+        return _read(self._known, self.ledger.now())
 
 
 def _read(said: str | None, now: int) -> SlowDown | None:
@@ -53,5 +55,5 @@ def _read(said: str | None, now: int) -> SlowDown | None:
         age, pause = (now - at) / 1000, max(0.0, (until - now) / 1000)
         counts = abs(age) < CALM_SECONDS or (age > 0 and pause)
         return SlowDown(pause, float(rate)) if counts else None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None

@@ -339,4 +339,5 @@ class Pace:
         if heard.pause <= MAX_ASKED_PAUSE or not is_new:
             self._hold(now, heard.pause)
         if is_new:
-            self._speed, self._counted_at = Speed(heard.rate, heard.rate, heard.rate), now
+            rate = max(self._min_rate, heard.rate)
+            self._speed, self._counted_at = Speed(rate, rate, rate), now
