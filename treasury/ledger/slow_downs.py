@@ -3,6 +3,7 @@
 import json
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -26,7 +27,7 @@ class SlowDowns:
 
     def tell(self, pause: float, rate: float) -> None:
         """Tell the other processes that this one slowed down to `rate` requests a second, after `pause` seconds."""
-        with suppress(TreasuryError):  # a ledger that cannot be written ends the run at the next step of an order
+        with suppress(TreasuryError):  # a ledger that is away ends the run at the next step of an order
             self._known = self.ledger.write(lambda connection: self._write(connection, pause, rate))
 
     def _write(self, connection: Connection, pause: float, rate: float) -> str:
@@ -41,7 +42,9 @@ class SlowDowns:
 
     def hear(self) -> SlowDown | None:
         """Return the newest that another process told; None where there is none, or it was heard before."""
-        found = self.ledger.read(select(schema.meta.c.value).where(schema.meta.c.key == KEY))
+        found = list[Any]()
+        with suppress(TreasuryError):
+            found = self.ledger.read(select(schema.meta.c.value).where(schema.meta.c.key == KEY))
         if not found or found[0].value == self._known:
             return None
         self._known = found[0].value
