@@ -237,8 +237,12 @@ def test_every_pair_of_both_sides_has_a_class() -> None:
 
 
 def test_the_verdict_is_the_worst() -> None:
+    """Of two orders: each class beside a matched one, and a class of each verdict beside one of each other."""
     rows, order = dict(CASES), list(Verdict)
-    for worse, better in itertools.combinations([each for each in CLASSES if each.name in rows], 2):
+    known = [each for each in CLASSES if each.name in rows]
+    of_each = list({each.verdict: each for each in known}.values())
+    matched = next(each for each in known if each.name == "matched")
+    for worse, better in [*((each, matched) for each in known), *itertools.combinations(of_each, 2)]:
         said = report({**rows[worse.name], "request_id": "r1"}, {**rows[better.name], "request_id": "r2"})
         worst = min(worse.verdict, better.verdict, key=order.index)
         assert said["verdict"] == worst, f"{worse.name} and {better.name}"

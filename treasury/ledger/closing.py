@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -12,18 +12,19 @@ from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, 
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
+from treasury.ledger.account_sums import AccountSums
 from treasury.ledger.database import serialize
+from treasury.ledger.last_answers import Stream
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import has_ended, last_report, record_report, reports_before
-from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, is_later, shown_receipts
+from treasury.ledger.receipts import counted_when_opened, shown_receipts
 from treasury.ledger.snapshots import expected_receipts
-from treasury.ledger.taken_over import add_pending, is_first_landing, is_taken_over, shown_when_opened
-from treasury.ledger.unpriced import add_ended, add_open, add_unpriced, debit_of, on_its_way
+from treasury.ledger.taken_over import is_taken_over, shown_when_opened
+from treasury.ledger.unpriced import unpriced_orders
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.service_rules import ServiceRules
-from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import Flows, Night
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import Move, StatementLine, draw_statement
@@ -71,69 +72,52 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
 
 def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_age: str | None) -> bool:
     """End a sweep as `close_sweep` does; returns whether no other report was made since the one that it follows."""
-    fee_on_top = rules.fee_on_top
-    before = last_report(ledger, scope, sweep_id)
+    before, opened = last_report(ledger, scope, sweep_id), openings(ledger)
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
-    first, opened = 0 if before is None else before.journal_id, openings(ledger)
+    first, since = (0, None) if before is None else (before.journal_id, before.as_of)
     as_of = ledger.now()  # Race: what is sent from here on is later than this report, even where it is read below
-    flows: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-    ages: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    late: dict[str, list[str]] = defaultdict(list)
-    ended: dict[str, list[int]] = defaultdict(list)
-    since = None if before is None else before.as_of
     with ledger.snapshot(between_steps=True) as stream:
         [(last,)] = stream(select(func.coalesce(func.max(schema.journal.c.id), 0)))
-        closing: dict[str, Decimal] = defaultdict(Decimal)
-        shown = shown_when_opened(stream, opened)
-        inside = {key for key, status in shown.items() if status is OrderStatus.SUCCESS}
-        pending = {key for key, status in shown.items() if not status.is_final}
-        for row in stream(_orders_in_flight(scope)):
-            closing[row.currency] += Decimal(row.amount)
-            for name, currency, amount in on_its_way(row, rules):
-                add_open(flows, opened, pending, row, name, currency, amount)
-            if debit_of(row, rules) == "in_flight":
-                ages[row.currency].append((row.created_at, row.request_id))
-            if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
-                ages[row.receive_currency].append((row.created_at, row.request_id))
-        add_pending(stream, flows, pending, rules)
-        moves = (
-            _moves(stream(_steps(scope, first, last)), flows, late, ended, rules, inside, since),
-            _moves_of_unpriced(stream(_ends_of_unpriced(scope, first, last)), fee_on_top),
-        )
-        statement = draw_statement(opening, chain.from_iterable(moves), closing)
+        sums = AccountSums(rules, opened, since, shown_when_opened(stream, opened))
+        closing = _add_open(stream, scope, sums)
+        steps, ends = stream(_steps(scope, first, last)), stream(_ends_of_unpriced(scope, first, last))
+        moves = chain(_moves(steps, sums), _moves_of_unpriced(ends, rules.fee_on_top))
+        statement = draw_statement(opening, moves, closing)
         if before is not None and scope.books == Scope().books:
-            earlier = json.loads(before.statement).get("fee_on_top", sorted(fee_on_top))
-            booked = _fees_so_far(ledger, sweep_id, opened)
-            if booked or fee_on_top or earlier:
-                steps = stream(_steps_with_fees(first, fee_on_top))
-                _correct_fees(steps, flows, opened, booked, inside, moves_beside=set(earlier) != set(fee_on_top))
-        add_unpriced(stream, sweep_id, flows, ages, fee_on_top, opened, inside, pending, since)
+            _correct_fees(ledger, stream, sweep_id, before, sums)
+        for row, shown in unpriced_orders(stream, sweep_id):
+            sums.add_unpriced(row, shown)
         counted = counted_when_opened(stream, opened)
         for row in shown_receipts(stream, sweep_id):
-            currency, credited = credit_of(row)
-            if currency in opened and is_inside(row, opened[currency].as_of) and row.request_id not in counted:
-                continue
-            flows[currency]["unpriced"] -= credited
-            if since is not None and is_later(row, since):
-                flows[currency]["unpriced_since"] -= credited
-    said = {
-        currency: {
-            **_texts(sums),
-            **_open(ages[currency]),
-            "late_named": late[currency][:MAX_NAMED],
-            "ended_since": min(ended[currency], default=None),
-        }
-        for currency, sums in sorted(flows.items())
-        if currency
-    }
-    row = {"sweep_id": sweep_id, "books": scope.books, "as_of": as_of, "journal_id": last}
-    drawn: dict[str, Any] = {"lines": [line.as_text() for line in statement], "flows": said}
-    drawn |= {"fee_on_top": sorted(fee_on_top), "debited_when": rules.entry("debited_when")}
+            sums.add_receipt(row, counted)
+    drawn: dict[str, Any] = {"lines": [line.as_text() for line in statement], "flows": sums.said()}
+    drawn |= {"fee_on_top": sorted(rules.fee_on_top), "debited_when": rules.entry("debited_when")}
     if by_age is not None and (count := ledger.read(_not_asked(sweep_id))[0][0]):
         drawn |= {"not_asked": count, "by_age": by_age}
-    row["statement"] = json.dumps(drawn)
+    row = {"sweep_id": sweep_id, "books": scope.books, "as_of": as_of, "journal_id": last}
+    return record_report(ledger, {**row, "statement": json.dumps(drawn)}, before)
 
-    return record_report(ledger, row, before)
+
+def _add_open(stream: Stream, scope: Scope, sums: AccountSums) -> dict[str, Decimal]:
+    """Add what is on its way, or was when an account was opened; return the amounts of what is, by currency."""
+    closing: dict[str, Decimal] = defaultdict(Decimal)
+    for row in stream(_orders_in_flight(scope)):
+        closing[row.currency] += Decimal(row.amount)
+        sums.add_open(row)
+    orders = schema.orders.c
+    for some in batched(sorted(sums.pending)):
+        for row in stream(select(schema.orders).where(orders.id.in_(some), orders.amount.is_not(None))):
+            sums.add_pending(row)
+    return closing
+
+
+def _correct_fees(ledger: Ledger, stream: Stream, sweep_id: int, before: Any, sums: AccountSums) -> None:
+    """Correct fees on top that earlier reports entered otherwise, or not, where there may be any."""
+    fee_on_top, booked = sums.rules.fee_on_top, _fees_so_far(ledger, sweep_id, sums.opened)
+    earlier = json.loads(before.statement).get("fee_on_top", sorted(fee_on_top))
+    if booked or fee_on_top or earlier:
+        steps = stream(_steps_with_fees(before.journal_id, fee_on_top))
+        sums.correct_fees(steps, booked, moves_beside=set(earlier) != set(fee_on_top))
 
 
 def _not_asked(sweep_id: int) -> Select[Any]:
@@ -142,17 +126,6 @@ def _not_asked(sweep_id: int) -> Select[Any]:
     asked = select(answers.order_id).where(answers.sweep_id == sweep_id, answers.order_id.is_not(None))
     began = select(sweeps.started_at).where(sweeps.id == sweep_id).scalar_subquery()
     return select(func.count()).where(orders.created_at <= began, orders.id.not_in(asked))
-
-
-def _open(ages: Sequence[tuple[int, str]]) -> dict[str, Any]:
-    """Return what is said of the open orders of a currency, each given by its age and request id."""
-    oldest = sorted(ages)[:MAX_NAMED]
-    named = {"open_since": oldest[0][0], "open_named": [name for _, name in oldest]} if oldest else {}
-    return {"open_orders": len(ages), **named}
-
-
-MAX_NAMED = 20
-"""Open orders, and orders of which an effect was learnt late, that a report names of each currency."""
 
 
 def closing_of(ledger: Ledger, sweep_id: int, scope: Scope) -> Closing:
@@ -169,10 +142,6 @@ def _lines(statement: str) -> list[StatementLine]:
         amounts = {key: Decimal(value) for key, value in said.items() if key not in ("currency", "residual")}
         lines.append(StatementLine(currency=said["currency"], **amounts))
     return lines
-
-
-def _texts(sums: Mapping[str, Decimal]) -> dict[str, str]:
-    return {currency: format_amount(total) for currency, total in sorted(sums.items())}
 
 
 def _in_scope(scope: Scope) -> list[ColumnElement[bool]]:
@@ -212,43 +181,14 @@ def _steps(scope: Scope, first: int, last: int) -> Any:
     return query.where(journal.id > first, journal.id <= last, *_in_scope(scope)).order_by(journal.id)
 
 
-def _moves(
-    rows: Iterator[Any],
-    flows: dict[str, dict[str, Decimal]],
-    late: dict[str, list[str]],
-    ended: dict[str, list[int]],
-    rules: ServiceRules,
-    inside: Collection[tuple[str, int]],
-    since: int | None,
-) -> Iterator[Move]:
-    """Yield the journal's steps as moves; add up what they moved of each balance, and name what was learnt late.
-
-    `inside`: what the opening of an account holds already. `since`: when the report before was made, Unix ms; of what
-    ended since then and was on its way at that time, `ended` is given when it was sent.
-    """
-    fee_on_top = rules.fee_on_top
+def _moves(rows: Iterator[Any], sums: AccountSums) -> Iterator[Move]:
+    """Yield the journal's steps as moves, and add up what they moved of each balance."""
     for row in rows:
-        source, target = State(row.source), State(row.target)
-        landed = (target is State.SETTLED) - (source is State.SETTLED)
-        fee = None if row.fee is None else Decimal(row.fee)
-        if landed:
-            is_late = source not in OPEN or bool(row.taken_over)
-            effects = [("arrived", row.currency, Decimal(row.amount))]
-            if fee is not None:
-                name = "fees" if row.operation in fee_on_top else "fees_beside"
-                effects.append((name, row.fee_currency or row.currency, fee))
-            if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
-                effects.append(("received", row.receive_currency, Decimal(row.receive_amount)))
-            for name, currency, amount in effects:
-                if (currency, row.order_id) in inside and is_first_landing(row):
-                    continue
-                _add_effect(flows[currency], name, landed * amount, is_late=is_late)
-                if is_late and name in ("arrived", "received"):
-                    late[currency].append(row.request_id)
-        if since is not None and row.sent_at is not None and row.sent_at <= since:
-            add_ended(flows, ended, row, rules)
-        is_on_top = row.operation in fee_on_top
-        yield Move(row.currency, Decimal(row.amount), source, target, row.fee_currency, fee, is_on_top)
+        sums.add_step(row)
+        fee, is_on_top = None if row.fee is None else Decimal(row.fee), row.operation in sums.rules.fee_on_top
+        yield Move(
+            row.currency, Decimal(row.amount), State(row.source), State(row.target), row.fee_currency, fee, is_on_top
+        )
 
 
 def _moves_of_unpriced(rows: Iterator[Any], fee_on_top: Collection[str]) -> Iterator[Move]:
@@ -302,43 +242,6 @@ def _fees_so_far(ledger: Ledger, sweep_id: int, opened: Mapping[str, Any]) -> di
             booked[currency] += Decimal(flows.get(currency, {}).get("fees", 0))
         since |= {currency for currency, opening in opened.items() if opening.sweep_id == report.sweep_id}
     return {currency: fees for currency, fees in booked.items() if fees}
-
-
-def _correct_fees(
-    steps: Iterable[Any],
-    flows: dict[str, dict[str, Decimal]],
-    opened: Mapping[str, Any],
-    booked: Mapping[str, Decimal],
-    inside: Collection[tuple[str, int]],
-    *,
-    moves_beside: bool,
-) -> None:
-    """Add what fees since the accounts were opened come to now beyond what was `booked` of them: the setting says
-    otherwise now (`moves_beside`), or the service shows another fee than before, or its first one.
-
-    `steps`: of the journal up to the last report, of operations whose fee is on top.
-    """
-    fees: dict[str, Decimal] = defaultdict(Decimal)
-    for row in steps:
-        currency = row.fee_currency or row.currency
-        landed = (row.target == State.SETTLED.value) - (row.source == State.SETTLED.value)
-        if (currency, row.order_id) in inside and is_first_landing(row):
-            continue
-        if landed and currency in opened and row.step > opened[currency].journal_id:
-            fees[currency] += landed * Decimal(row.fee)
-    for currency in {*fees, *booked}:
-        if debit := fees[currency] - booked.get(currency, Decimal(0)):
-            flows[currency]["fees"] += debit
-            flows[currency]["fees_beside"] -= debit if moves_beside else 0
-            flows[currency]["found" if debit > 0 else "returned"] += abs(debit)
-
-
-def _add_effect(sums: dict[str, Decimal], name: str, amount: Decimal, *, is_late: bool) -> None:
-    """Add an effect; one that the ledger learns of late may have been earlier."""
-    sums[name] += amount
-    if is_late and name != "fees_beside":
-        debit = -amount if name == "received" else amount
-        sums["found" if debit > 0 else "returned"] += abs(debit)
 
 
 def mark_written(ledger: Ledger, sweep_id: int) -> None:

@@ -2,8 +2,7 @@
 before the ledger counts it."""
 
 import json
-from collections.abc import Collection, Mapping
-from decimal import Decimal
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, exists, select
@@ -11,9 +10,7 @@ from sqlalchemy import ColumnElement, and_, exists, select
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.last_answers import IS_FOUND, Stream
-from treasury.ledger.unpriced import on_its_way
 from treasury.orders.states import NEVER_LEFT, OPEN, State
-from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
 
 
@@ -53,21 +50,6 @@ def paid_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[tuple[str
     """Return currency and id of those of `shown_when_opened` that were paid."""
     shown = shown_when_opened(stream, opened)
     return {key for key, status in shown.items() if status is OrderStatus.SUCCESS}
-
-
-def add_pending(
-    stream: Stream, flows: dict[str, dict[str, Decimal]], pending: Collection[tuple[str, int]], rules: ServiceRules
-) -> None:
-    """Add what the opening of an account may hold of orders that were on their way then.
-
-    `pending`: currency and id of each.
-    """
-    orders = schema.orders.c
-    for some in batched(sorted({id for _, id in pending})):
-        for row in stream(select(schema.orders).where(orders.id.in_(some), orders.amount.is_not(None))):
-            for name, currency, amount in on_its_way(row, rules):
-                if name != "undebited" and (currency, row.id) in pending:
-                    flows[currency]["receiving_then" if name == "receiving" else "in_flight_then"] += amount
 
 
 def _is_taking(journal: Any) -> ColumnElement[bool]:
