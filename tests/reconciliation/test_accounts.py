@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from treasury.reconciliation.balances import BalanceAccount, BalanceJudgement, Flows, Lot, Night, judge_account, pooled
-from treasury.reconciliation.balances import roll_forward as roll
+from treasury.reconciliation.rolling import roll_forward as roll
 
 D = Decimal
 

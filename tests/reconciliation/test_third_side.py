@@ -12,9 +12,10 @@ from tests.reconciliation.parts import build_with_orders, in_parts
 from tests.reconciliation.sides import AS_OF, side
 from treasury.policy.model import Policy
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.balances import BalanceAccount, Night, roll_forward
+from treasury.reconciliation.balances import BalanceAccount, Night
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.report import ReconciliationInput
+from treasury.reconciliation.rolling import roll_forward
 from treasury.reconciliation.sides import COLUMNS
 from treasury.reconciliation.third_side import with_entries
 

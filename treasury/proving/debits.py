@@ -7,7 +7,8 @@ from treasury.ledger.ledger import Ledger
 from treasury.money import exact
 from treasury.provider.service_rules import ServiceRules
 from treasury.proving.findings import Proof, ProofVerdict
-from treasury.reconciliation.balances import Night, pooled, roll_forward
+from treasury.reconciliation.balances import Night, pooled
+from treasury.reconciliation.rolling import roll_forward
 
 NAME = "debited_when"
 

@@ -12,8 +12,9 @@ from treasury.money import exact
 from treasury.orders.states import State
 from treasury.policy.model import Policy
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.balances import BalanceAccount, Flows, MovementLine, Night, pooled, roll_forward
+from treasury.reconciliation.balances import BalanceAccount, Flows, MovementLine, Night, pooled
 from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.rolling import roll_forward
 from treasury.reconciliation.sides import LINE_COLUMNS, Parts
 
 SLACK = timedelta(days=1)
