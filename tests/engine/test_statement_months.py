@@ -17,6 +17,7 @@ from treasury.call.calls import send_operation
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.learnt_numbers import learnt_numbers
+from treasury.ledger.notifications import keep_notifications
 from treasury.ledger.receipts import known_numbers
 from treasury.nights.sweep import stored_sweep
 from treasury.payments.desk import Desk
@@ -254,3 +255,20 @@ def test_a_pay_in_is_ours_in_a_night_that_hears_nothing_of_it_and_from_when_its_
     later = month_of(desk, tmp_path / "later", today(desk)[:7])
     assert (later["opening"], later["closing"], later.get("received", "0")) == ("160", "160", "0")
     assert learnt_numbers(desk.ledger).keys() == known_numbers(desk.ledger, stored_sweep(desk, Scope()))
+
+
+@pytest.mark.both_databases
+def test_a_payment_of_others_that_a_notification_and_a_line_tell_is_one_break(desk: Desk, tmp_path: Path) -> None:
+    """The bank's line has the request id, and a number of the bank's own."""
+    told = {"order_type": "payout", "currency": "USDT_TRC20", "order_amount": "33.33", "status": 99}
+    names = [{"request_id": "theirs-1", "order_no": "2026-1"}, {"request_id": "theirs-2", "order_no": "2026-2"}]
+    keep_notifications(desk.ledger, [told | each for each in names])
+    assert night(desk, tmp_path / "2")["counts"]["missing_in_ledger"] == 2
+    lines = ["order_no,request_id,currency,amount,order_type,status,date"]
+    lines.append(f"BANK-1,theirs-1,USDT_TRC20,33.33,payout,99,{today(desk)}")
+    lines.append(f"BANK-2,theirs-2,USDT_TRC20,33.33,charge,99,{today(desk)}")
+    statement = tmp_path / "bank.csv"
+    statement.write_text("\n".join(lines) + "\n")
+    report = night(desk, tmp_path / "3", statement=statement)
+    found = {each["order_no"]: each["lifecycle"] for each in report["breaks"] if each["class"] == "missing_in_ledger"}
+    assert found == {"BANK-1": "new", "2026-1": "resolved", "2026-2": "persisting"}, "money that came in is no payment"

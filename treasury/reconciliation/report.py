@@ -139,8 +139,12 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
 
 
 def _shown(night: ReconciliationInput) -> set[str]:
-    """Return what is known by its number, or shown by a line of the statement already."""
-    return {*night.known_numbers, *(entry.order_no for entry in night.entries)}
+    """Return the names of what is known, or shown by a line of the statement already.
+
+    A bank's line has a number of the bank's: a payment by it is that of the notification under its request id.
+    """
+    paid = {entry.request_id for entry in night.entries if entry.request_id and entry.has_effect}
+    return {*night.known_numbers, *(entry.order_no for entry in night.entries), *paid}
 
 
 def _roll_forward(night: ReconciliationInput) -> list[BalanceAccount]:
