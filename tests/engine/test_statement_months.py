@@ -16,6 +16,7 @@ from tests.moved_clock import clock_of
 from treasury.call.calls import send_operation
 from treasury.errors import InputError
 from treasury.ledger import schema
+from treasury.ledger.acceptances import accept_break
 from treasury.ledger.learnt_numbers import learnt_numbers
 from treasury.ledger.notifications import keep_notifications
 from treasury.ledger.receipts import known_numbers
@@ -263,12 +264,20 @@ def test_a_payment_of_others_that_a_notification_and_a_line_tell_is_one_break(de
     told = {"order_type": "payout", "currency": "USDT_TRC20", "order_amount": "33.33", "status": 99}
     names = [{"request_id": "theirs-1", "order_no": "2026-1"}, {"request_id": "theirs-2", "order_no": "2026-2"}]
     keep_notifications(desk.ledger, [told | each for each in names])
-    assert night(desk, tmp_path / "2")["counts"]["missing_in_ledger"] == 2
+    before = night(desk, tmp_path / "2")
+    assert before["counts"]["missing_in_ledger"] == 2
+    [first] = [each["id"] for each in before["breaks"] if each["order_no"] == "2026-1"]
+    accept_break(desk.ledger, first, by="Ana", os_user="ana", why="the other program's")
     lines = ["order_no,request_id,currency,amount,order_type,status,date"]
     lines.append(f"BANK-1,theirs-1,USDT_TRC20,33.33,payout,99,{today(desk)}")
     lines.append(f"BANK-2,theirs-2,USDT_TRC20,33.33,charge,99,{today(desk)}")
     statement = tmp_path / "bank.csv"
     statement.write_text("\n".join(lines) + "\n")
     report = night(desk, tmp_path / "3", statement=statement)
-    found = {each["order_no"]: each["lifecycle"] for each in report["breaks"] if each["class"] == "missing_in_ledger"}
-    assert found == {"BANK-1": "new", "2026-1": "resolved", "2026-2": "persisting"}, "money that came in is no payment"
+    found = {each["order_no"]: each for each in report["breaks"] if each["class"] == "missing_in_ledger"}
+    assert {name: each["lifecycle"] for name, each in found.items()} == {"BANK-1": "persisting", "2026-2": "persisting"}
+    assert (found["BANK-1"]["id"], found["BANK-1"]["accepted"]["by"]) == (first, "Ana")
+    again = night(desk, tmp_path / "4")
+    assert [each["accepted"] is None for each in again["breaks"] if each["class"] == "missing_in_ledger"].count(
+        True
+    ) == 1

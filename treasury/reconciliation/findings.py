@@ -17,6 +17,9 @@ from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Answe
 from treasury.reconciliation.entries import INCOMING, StatementEntry
 from treasury.reconciliation.evidence import difference, evidence
 
+NOTIFICATION = "notification "
+"""Beginning of the subject of what a notification told."""
+
 
 def records(orders: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The rows of a frame, one by one."""
@@ -149,7 +152,7 @@ def of_notices(notices: Sequence[Mapping[str, Any]], known_numbers: set[str]) ->
         kind, is_incoming = notice["order_type"] or "order", (notice["order_type"] or "").casefold() in INCOMING
         words = f"{kind}, status {notice['status'] or 'not said'}, last told {_when(notice['received_at'])}"
         yield Finding(
-            subject=f"notification {notice['order_no'] or notice['request_id']}",
+            subject=f"{NOTIFICATION}{notice['order_no'] or notice['request_id']}",
             name="unexpected_deposit" if is_incoming else "missing_in_ledger",
             request_id=notice["request_id"],
             currency=notice["currency"],

@@ -1,7 +1,7 @@
 """Pure: builds the report of a night from everything that was read. The same input gives the same report."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -117,7 +117,7 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
         *findings.of_card_users(night.card_users, night.as_of, night.policy.reconciliation.kyc_unused_days),
         *of_receipts,
         *(each for each in arrivals.findings if each.subject not in named),
-        *findings.of_statement(night.entries, night.known_numbers),
+        *_of_lines(night),
         *findings.of_notices(night.notices, _shown(night)),
         *findings.of_balances(accounts),
         *findings.of_openings(accounts, night.as_of, night.acceptances),
@@ -136,6 +136,23 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
     breaks = [findings.with_what_ended_it(each, accounts) for each in breaks]
     accepted = {each.found.id for each in breaks if each.accepted is not None}
     return Report(night, sums, breaks, [_judged(account, accepted) for account in accounts], arrivals)
+
+
+def _of_lines(night: ReconciliationInput) -> Iterator[Finding]:
+    """Yield what lines show of others. The first one of what a notification told goes on with the break of that."""
+    known = {each.found.subject: each.found for each in night.known_breaks.values()}
+    told = {
+        name: subject
+        for subject, found in known.items()
+        for name in (found.request_id, found.order_no)
+        if name and subject.startswith(findings.NOTIFICATION)
+    }
+    taken = set(known)
+    for line in findings.of_statement(night.entries, night.known_numbers):
+        earlier = told.get(line.order_no or "") or told.get(line.request_id or "")
+        goes_on = earlier in taken and line.subject not in known
+        taken.discard(earlier or "")
+        yield replace(line, subject=earlier) if earlier and goes_on else line
 
 
 def _shown(night: ReconciliationInput) -> set[str]:
@@ -171,6 +188,6 @@ def _covered(night: ReconciliationInput, asked: Collection[str], accounts: Seque
             *(each["request_id"] for each in (*night.card_users, *night.receipts)),
             *(subject for subject in lots if subject.split()[1] in rolled),
             *(f"statement {entry.order_no}" for entry in night.entries),
-            *(f"notification {each['order_no'] or each['request_id']}" for each in night.notices),
+            *(f"{findings.NOTIFICATION}{each['order_no'] or each['request_id']}" for each in night.notices),
         }
     )
