@@ -15,7 +15,7 @@ from treasury.ledger.database import sqlite_file
 from treasury.ledger.epoch import Standing, begin_epoch, check_standing, register_machine
 from treasury.ledger.holder import MachineLock
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.slow_downs import SlowDowns
+from treasury.ledger.pauses import Pauses
 from treasury.ledger.token import LedgerToken
 from treasury.orders.records import Order
 from treasury.orders.states import State
@@ -41,7 +41,7 @@ class Desk:
             account, connections=settings.in_flight, limits=settings.limits, engine=settings.http_engine, clock=clock
         )
         self.ledger = Ledger(settings.ledger_url, account.identity, settings.ledger_key_file, clock=clock)
-        self.client.pace.relay = SlowDowns(self.ledger)
+        self.client.pace.relay = Pauses(self.ledger)
         self.machine = MachineLock(account.identity)
         self.token = LedgerToken(settings.token_folder, account.identity)
         self.standing = Standing.KNOWN

@@ -20,7 +20,7 @@ MIN_RATE = 0.5
 CALM_SECONDS = 60.0
 """After so long without a 429 nothing is limited any more."""
 HEAR_SECONDS = 0.25
-"""So often a process looks for a 429 that another one was answered."""
+"""So often a process looks for a pause that another one was asked for."""
 LATE_SECONDS = 0.05
 """A sleep that ends so much too late is made up for."""
 MAX_MEASURED = 2_000.0
@@ -156,31 +156,22 @@ class Connections:
             return self._waiting.popleft()
 
 
-@dataclass(frozen=True)
-class SlowDown:
-    """A 429 that another process of the account was answered."""
-
-    pause: float
-    """Seconds that are left of the pause after it."""
-    rate: float
-    """Requests a second that it has slowed down to."""
-
-
 class Relay(Protocol):
-    """Carries a 429 between the processes of an account."""
+    """Carries a pause that the service asked for between the processes of an account."""
 
-    def tell(self, pause: float, rate: float) -> None:
-        """Tell the others that this process slows down to `rate` requests a second, after `pause` seconds."""
+    def tell(self, seconds: float) -> None:
+        """Tell the others that the service asked for a pause of so long from now on."""
 
-    def hear(self) -> SlowDown | None:
-        """Return the newest of another process; None where there is none, or it was heard before."""
+    def hear(self) -> float:
+        """Return the seconds that are left of a pause that another process was asked for; zero for none, and for one
+        that was heard of before."""
 
 
 class Pace:
     """When the next request may leave. Free until the first 429, and again after a minute without one.
 
-    Processes that share a `relay` make each other's pauses. Each has a rate of its own, and lowers it after a 429 to
-    one of its own requests: they come to a share each.
+    Processes that share a `relay` make the pauses that the service asked any of them for. Each has a rate of its own,
+    and lowers it after a 429 to one of its own requests: they come to a share each.
     """
 
     def __init__(
@@ -270,8 +261,7 @@ class Pace:
             if asked_seconds is not None:
                 self._hold(now, asked_seconds)
             says_limit = is_first or asked_seconds is not None
-            is_lower = began >= self._changed_at and (says_limit or speed.is_too_high)
-            if is_lower:
+            if began >= self._changed_at and (says_limit or speed.is_too_high):
                 speed = speed.lowered(self._min_rate)
                 self._changed_at = now
             if is_first or began >= self._counted_at:
@@ -280,11 +270,10 @@ class Pace:
                     self._pause(now, asked_seconds)
             self._speed = speed
             self._adjust()
-            is_news = is_lower or self._held_until >= self._told_until + HEAR_SECONDS
-            pause = min(max(0.0, self._held_until - now), YEAR_SECONDS)
-        if is_news and self.relay is not None:
-            self._told_until = self._held_until
-            self.relay.tell(pause, speed.rate)
+        until = now + min(asked_seconds or 0.0, YEAR_SECONDS)
+        if asked_seconds and self.relay is not None and until >= self._told_until + HEAR_SECONDS:
+            self._told_until = until
+            self.relay.tell(until - now)
 
     def _pause(self, now: float, asked_seconds: float | None) -> None:
         """Make a pause where nothing but 429 is answered, unless one was asked for; twice as long each time."""
@@ -322,22 +311,14 @@ class Pace:
         self._connections.allow(1.0 if self._speed is None else self._speed.rate / self._speed.best)
 
     def _hear(self) -> None:
-        """Take note of a 429 that another process was answered, once a second."""
+        """Pause as another process was asked to. One that just began asks itself whether a pause is so long."""
         with self._guard:
             now = self._clock.monotonic()
             if self.relay is None or now - self._heard_at < HEAR_SECONDS:
                 return
             self._heard_at = now
-        heard = self.relay.hear()
-        if heard is not None:
-            with self._guard:
-                self._follow(heard, self._clock.monotonic())
-
-    def _follow(self, heard: SlowDown, now: float) -> None:
-        """Pause as another process does. A new one begins at its rate, and makes no pause that is too long."""
-        is_new = self._speed is None and not self._measured(now)
-        if heard.pause <= MAX_ASKED_PAUSE or not is_new:
-            self._hold(now, heard.pause)
-        if is_new:
-            rate = max(self._min_rate, heard.rate)
-            self._speed, self._counted_at = Speed(rate, rate, rate), now
+        seconds = self.relay.hear()
+        with self._guard:
+            is_new = self._speed is None and not self._measured(now)
+            if 0 < seconds <= MAX_ASKED_PAUSE or (seconds and not is_new):
+                self._hold(self._clock.monotonic(), seconds)
