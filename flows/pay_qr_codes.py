@@ -47,7 +47,7 @@ def pay_qr_codes(
         add: rows that the run does not have are added to it, under a plan of their own.
         valid_rows_only: the valid rows are paid, and the others left out: they are in `remaining.xlsx` and `.csv`.
         fund: what the run lacks is converted first, as the plan says; nothing is paid before everything is there.
-        agreed: with fund, the hash of the plan that was shown and agreed to; left out, the run is planned now.
+        agreed: the hash of the plan that was shown and agreed to; no other is paid. Left out, the run is planned now.
         plan: the id of the plan that is carried out, made of this file; left out, the run is planned now.
         partly: where the balance does not reach for all rows, those that it reaches for are paid, in their order.
 

@@ -32,6 +32,7 @@ from treasury.ledger import obligations
 from treasury.ledger.approvals import reject_plan
 from treasury.orders.states import State
 from treasury.pay import agreeing
+from treasury.pay.payout_plans import PayRequest, make_plan
 from treasury.payments import approving
 from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
@@ -222,6 +223,25 @@ def test_a_hash_that_was_never_shown_is_no_plan_of_a_run_that_began(
     with pytest.raises(InputError, match="no plan abababababab was shown"):
         paying.commit(desk, file, "run", rules, shown="ab" * 32)
     assert paying.commit(desk, file, "run", rules, shown=shown.sha256)
+
+
+def test_a_hash_that_was_agreed_to_counts_without_conversions_too(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox(balances=HELD).base_url)
+    rules, file = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+    request, payments = PayRequest(file, "run", rules), paying.plan_of(desk, file, "run", rules)
+    with pytest.raises(InputError, match="its plan is another one than was shown; nothing was sent"):
+        make_plan(desk, request, agreed="ab" * 32)
+    assert make_plan(desk, request, agreed=payments.sha256).shown.sha256 == payments.sha256
+    with_conversions = propose(desk, file, rules)
+    assert with_conversions.conversions
+    with pytest.raises(InputError, match="what was agreed to converts first; nothing was sent"):
+        make_plan(desk, request, agreed=with_conversions.sha256)
+    paying.commit(desk, file, "run", rules)
+    assert make_plan(desk, request, agreed=payments.sha256).proposed is None
+    with pytest.raises(InputError, match="no plan abababababab was shown"):
+        make_plan(desk, request, agreed="ab" * 32)
 
 
 def test_what_was_lost_exactly_is_converted_again(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:

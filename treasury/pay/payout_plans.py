@@ -75,7 +75,7 @@ def make_plan(
 ) -> MadePlan:
     """Read a sheet, judge every row, and plan its payment under the policy that applies; sends nothing.
 
-    `agreed`: with `fund`, the hash of a plan that was shown and agreed to; `signed`: its maker's token, which names it
+    `agreed`: the hash of a plan that was shown and agreed to; `signed`: its maker's token, which with `fund` names it
     as well. A run that is funded is planned with its conversions. `keep`: so that it can be carried out: a start that
     plans the same payments again takes the plan that is there. Raises `InvalidSheet`, also for rows that the service
     or the limits do not take, `LimitExceeded`, and `InputError` for another plan than was agreed to.
@@ -94,8 +94,12 @@ def make_plan(
         _check_unchanged(desk, payments, add=request.add)
     if agreed is None and signed is not None and request.fund:
         agreed = shown_and_signed(desk, payments, signed, add=request.add)
-    if agreed is not None and request.fund:
+    if agreed is not None:
         proposed = plan_as_shown(desk, payments, agreed, add=request.add)
+        if proposed is not None and proposed.conversions and not request.fund:
+            raise InputError(
+                f"run {request.run_key}: what was agreed to converts first; nothing was sent: start it again with fund"
+            )
     else:
         proposed = plan_to_execute(desk, payments, add=request.add, fund=request.fund, keep=keep)
     named = None if request.policy is None else str(request.policy)
