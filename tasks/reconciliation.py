@@ -43,13 +43,15 @@ class SweepPart(TypedDict):
 @task(cache_policy=NO_CACHE, task_run_name="start sweep")
 def start_sweep(scope: dict[str, Any], account: str | None = None, ask_all: bool = False) -> dict[str, Any]:
     """Record the questions of a sweep, or resume one that was cut off; read the balances."""
-    return {"sweep_id": sweep.start_or_resume_sweep(open_desk(account), Scope(**scope), ask_all=ask_all)}
+    desk = open_desk(account)
+    return {"sweep_id": sweep.start_or_resume_sweep(desk, sweep.check_scope(desk, Scope(**scope)), ask_all=ask_all)}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="find stored answers")
 def stored_sweep(scope: dict[str, Any], account: str | None = None) -> dict[str, Any]:
     """The last sweep that was reported."""
-    return {"sweep_id": sweep.stored_sweep(open_desk(account), Scope(**scope))}
+    desk = open_desk(account)
+    return {"sweep_id": sweep.stored_sweep(desk, sweep.check_scope(desk, Scope(**scope)))}
 
 
 def parts_of(started: Mapping[str, Any], account: str | None = None) -> list[SweepPart]:

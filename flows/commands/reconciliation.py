@@ -62,7 +62,7 @@ def reconcile(
 
     """
     from treasury.nights.reporting import report_sweep
-    from treasury.nights.sweep import stored_sweep
+    from treasury.nights.sweep import check_scope, stored_sweep
     from treasury.payments.governing import governing
     from treasury.policy.model import Policy
     from treasury.reconciliation.scope import Scope
@@ -71,14 +71,13 @@ def reconcile(
     desk = configured_desk()
     if window is not None and window < 0:
         raise InputError("--window is a number of days, zero or more")
-    if run_key is not None and desk.ledger.run(run_key) is None:
-        raise InputError(f"the ledger knows no run {run_key} (`treasury runs` lists them)")
+    scope = check_scope(desk, Scope(run_key, currency, window))
     rules = governing(desk, policy).policy or Policy()  # a mistake in a file is reported before anything is asked
     kept = None if statement is None else read_statement(statement)
     if offline:  # asks nothing, so it needs no Prefect
         print("reading the stored answers ...", flush=True)
         folder = None if out is None else out.absolute()
-        report = report_sweep(desk, stored_sweep(desk, Scope(run_key, currency, window)), folder, rules, kept)
+        report = report_sweep(desk, stored_sweep(desk, scope), folder, rules, kept)
     else:
         where, third, limits = (None if path is None else str(path.absolute()) for path in (out, statement, policy))
         with prefect_api("flows.reconcile_transactions", *DRAWN_WITH):

@@ -107,6 +107,14 @@ def test_a_run_is_reconciled_alone_and_an_empty_ledger_is_reconciled(
     assert "REHEARSAL" not in (folder / "reconciliation.html").read_text()
 
 
+@pytest.mark.parametrize("more", [(), ("--offline",)], ids=["asked", "offline"])
+def test_a_mistyped_name_is_refused_and_not_reported_as_well(more: tuple[str, ...], office: Office) -> None:
+    for narrowed, said in (("--run-key", "no run Night"), ("--currency", "in capitals: NIGHT (got 'Night')")):
+        ended = office.run("reconcile", narrowed, "Night", *more)
+        assert ended.code == 2
+        assert said in ended.err
+
+
 def test_every_night_of_a_day_keeps_its_own_files_beside_the_newest_ones(office: Office) -> None:
     folder = office.home / "day"
     for _ in range(2):

@@ -268,6 +268,16 @@ def test_what_can_be_no_path_is_refused_wherever_a_flow_takes_one(
     assert len(sandbox.orders()) == before
 
 
+@pytest.mark.parametrize("offline", [False, True])
+def test_a_night_of_a_run_or_a_currency_that_is_mistyped_says_so(offline: bool, home: Path) -> None:
+    from flows.reconcile_transactions import reconcile_transactions
+
+    names: tuple[dict[str, str], ...] = ({"run_key": "no-such"}, {"currency": "usdt"})
+    for each, said in zip(names, ("the ledger knows no run no-such", "a currency is written in capitals"), strict=True):
+        state = reconcile_transactions(**each, offline=offline, return_state=True)
+        assert (state.name, said in str(state.message)) == ("InputRejected", True), state.message
+
+
 @pytest.mark.parametrize("out", ["/tmp/elsewhere", "..", "{home}/../x", "{link}"])
 def test_the_form_of_a_deployed_flow_names_no_folder_outside_the_home(
     out: str,

@@ -61,6 +61,17 @@ RESUMED_MS = 12 * HOUR_MS
 """A sweep that was cut off longer ago is not resumed, because its first answers are too old."""
 
 
+def check_scope(desk: Desk, scope: Scope) -> Scope:
+    """Return a scope that a person named. Raises `InputError` for a run that the ledger does not know, or a currency
+    that is not written in capitals: a report of nothing would say of a mistyped name that all is well."""
+    run_key, currency = scope.run_key, scope.currency
+    if run_key is not None and desk.ledger.run(run_key) is None:
+        raise InputError(f"the ledger knows no run {run_key} (`treasury runs` lists them)")
+    if currency is not None and currency != currency.strip().upper():
+        raise InputError(f"a currency is written in capitals: {currency.strip().upper()} (got {currency!r})")
+    return scope
+
+
 def start_or_resume_sweep(desk: Desk, scope: Scope, *, ask_all: bool = False) -> int:
     """Start a sweep over everything in this scope, or resume one that was cut off; returns its id.
 
