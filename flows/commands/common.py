@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from treasury.errors import InputError, NeedsAttention, TreasuryError, UnknownHeaders
 from treasury.payments.desk import Desk, desk_of
-from treasury.reports.results import in_words, needs_a_person
+from treasury.reports.results import in_words, needs_a_person, whys
 from treasury.settings import os_user, read_settings
 from treasury.sheets.mappings import remember_mapping
 from treasury.texts import count_of
@@ -94,8 +94,11 @@ def summary_of(run: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def finish_run(summary: Mapping[str, Any]) -> int:
-    """Print where the results are and what became of the rows; returns the exit code."""
+    """Print where the results are, what became of the rows, and why, where not as meant; returns the exit code."""
     say_files(summary["files"])
+    if needs_a_person(summary):
+        for line in whys(summary):
+            print(f"  {line}")
     for each in summary.get("breaks", ()):
         print(f"BREAK: balance of {each['asset']}: {each['why']}")
     if summary.get("stopped"):

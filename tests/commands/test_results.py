@@ -61,3 +61,17 @@ def test_a_run_that_is_not_there_is_said_to_be_so(
     office = open_office(open_sandbox().base_url, prefect=False)
     ended = office.run("results", "nothing")
     assert (ended.code, "there is no run nothing" in one_line_error(ended)) == (2, True)
+
+
+def test_a_start_says_why_rows_did_not_leave(office: Office) -> None:
+    sheet = office.sheet(("a", "31", "12345670031"), ("b", "32", "12345670032"))
+    line = ["pay", sheet, "--run-key", "why", "--yes"]
+    office.run("stop", "--by", "Ann", "--why", "a look first")
+    stopped = office.run(*line)
+    assert (stopped.code, stopped.last) == (4, "0 settled, 2 not sent"), stopped.err
+    assert "  2 rows not sent: all sending was stopped by Ann: a look first" in stopped.out
+    office.run("stop", "--lift", "--by", "Ann")
+    ended = office.run(*line, "--follow", "20")
+    assert (ended.last, "all sending" in ended.out) == ("2 settled", False), ended.err
+    again = office.run("pay", office.sheet(("c", "31", "12345670031")), "--run-key", "why-2", "--yes")
+    assert "  c held: same payee, amount and currency as a of run why" in again.out, again.out + again.err

@@ -24,7 +24,7 @@ from treasury.reports.details import Details
 from treasury.reports.result_book import ResultBook
 from treasury.reports.starts import start_folder
 from treasury.sheets.writing import write_csv
-from treasury.texts import with_person, without_markup
+from treasury.texts import count_of, with_person, without_markup
 
 COLUMNS = (
     "row_ref",
@@ -190,6 +190,28 @@ def needs_a_person(summary: Mapping[str, Any]) -> bool:
     return any(summary.get(name) for name in ("left_out", "breaks", "stopped")) or any(
         summary["counts"].get(outcome) for outcome in (*BAD_OUTCOMES, *BAD_INVOICES)
     )
+
+
+MAX_WHYS = 5
+"""Reasons that are told at the end of a command; `results.csv` has all."""
+
+
+def whys(summary: Mapping[str, Any]) -> list[str]:
+    """Why rows of a run ended otherwise than meant, by its `results.csv`, the most frequent reasons first."""
+    counts, named = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
+    for file in (each for each in map(Path, summary["files"]) if each.name == "results.csv"):
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            for row in csv.DictReader(lines):
+                if row["reason"] and row["outcome"] in (*BAD_OUTCOMES, *BAD_INVOICES):
+                    why = row["outcome"].replace("_", " "), row["reason"]
+                    counts[why] += 1
+                    named[why] = row["row_ref"]
+    said = [
+        f"{named[why] if count == 1 else count_of(count, 'row')} {why[0]}: {why[1]}"
+        for why, count in counts.most_common(MAX_WHYS)
+    ]
+    more = len(counts) - len(said)
+    return [*said, f"and {count_of(more, 'other reason')}: see results.csv"] if more else said
 
 
 def in_words(summary: Mapping[str, Any]) -> str:
