@@ -138,6 +138,11 @@ class UnknownHeaders(InvalidSheet):
 class RunKeyConflict(InputError):
     """A run key that already stands for other rows; `rows` names the changed or added ones."""
 
+    CHANGED = (
+        "these rows changed since the run began; put them back as they were: another run key pays them once more "
+        "(treasury show says what became of them, treasury cancel ends what never left)"
+    )
+
     def __init__(self, run_key: str, rows: Sequence[str], why: str) -> None:
         self.run_key = run_key
         self.rows = tuple(rows)

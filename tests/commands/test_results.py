@@ -75,3 +75,11 @@ def test_a_start_says_why_rows_did_not_leave(office: Office) -> None:
     assert (ended.last, "all sending" in ended.out) == ("2 settled", False), ended.err
     again = office.run("pay", office.sheet(("c", "31", "12345670031")), "--run-key", "why-2", "--yes")
     assert "  c held: same payee, amount and currency as a of run why" in again.out, again.out + again.err
+
+
+def test_a_row_that_changed_after_its_start_is_told_that_another_run_key_pays_it_once_more(office: Office) -> None:
+    sheet = office.sheet(("a", "33", "12345670033"))
+    assert office.run("pay", sheet, "--run-key", "typo", "--yes", "--follow", "20").last == "1 settled"
+    changed = office.run("pay", office.sheet(("a", "34", "12345670033")), "--run-key", "typo", "--yes")
+    assert changed.code == 2
+    assert "put them back as they were: another run key pays them once more" in one_line_error(changed)

@@ -339,7 +339,7 @@ def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents
             elif known[intent.row_ref] != ledger.key.keyed_hash(intent.bound_content):
                 changed.append(intent.row_ref)
     if changed:
-        raise RunKeyConflict(run_key, changed, "these rows changed since the run began; use another run key")
+        raise RunKeyConflict(run_key, changed, RunKeyConflict.CHANGED)
     if added:
         raise RunKeyConflict(
             run_key,
