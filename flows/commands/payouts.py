@@ -163,6 +163,8 @@ def _pay(pays: PaymentSheet, file: Path | None, start: Start) -> int:
     folder = (start.out or settings.run_folder(run_key)).absolute()
     if (file is None) == (start.only_failed_of is None):
         raise InputError("name what is to be paid: either FILE, or --only-failed-of RUN")
+    if start.print_token and start.key is None:
+        raise InputError("--print makes the maker's token with --key FILE")
     if file is None:
         earlier = str(start.only_failed_of)
         file, lacking = write_failed_of(configured_desk(), earlier, run_key, folder, pays.way.kind)

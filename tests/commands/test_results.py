@@ -83,3 +83,10 @@ def test_a_row_that_changed_after_its_start_is_told_that_another_run_key_pays_it
     changed = office.run("pay", office.sheet(("a", "34", "12345670033")), "--run-key", "typo", "--yes")
     assert changed.code == 2
     assert "put them back as they were: another run key pays them once more" in one_line_error(changed)
+
+
+@pytest.mark.parametrize("command", ["pay", "withdraw", "scan-pay"])
+def test_a_token_of_a_maker_without_a_key_is_refused(command: str, office: Office) -> None:
+    ended = office.run(command, "sheet.csv", "--run-key", "unsigned", "--print")
+    assert (ended.code, ended.out) == (2, "")
+    assert "--print makes the maker's token with --key FILE" in one_line_error(ended)
