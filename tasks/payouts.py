@@ -13,6 +13,7 @@ from tasks.artifacts import show_preview, show_run, shown_while_it_waits
 from tasks.outcomes import unless_rejected
 from tasks.stated import own, state_of_orders, task
 from treasury.approving.tokens import read_token
+from treasury.errors import ApprovedAlready
 from treasury.pay import agreeing, payouts
 from treasury.pay.parts import Part, split_run
 from treasury.pay.payout_plans import PayRequest, make_plan, take_plan
@@ -76,10 +77,17 @@ def ask_approvals(run_key: str, plan: str, account: str | None = None, proposal:
 def approve_plan(
     run_key: str, token: str | None = None, name: str | None = None, account: str | None = None
 ) -> dict[str, Any]:
-    """Approve the plan of a run that waits, by a token or a typed name; returns its id, and whether it is funded."""
+    """Approve the plan of a run that waits, by a token or a typed name; returns its id, and whether it is funded.
+
+    A start that ended after it approved, and is started again, goes on: what it recorded stands.
+    """
     desk = open_desk(account)
-    done = approving.approve(desk, run_key, name=name or "", token=read_token(token) if token else None)
-    made = payouts.proposed_plan(desk, run_key, done.plan.sha256)
+    try:
+        done = approving.approve(desk, run_key, name=name or "", token=read_token(token) if token else None)
+        sha256 = done.plan.sha256
+    except ApprovedAlready as found:
+        sha256 = found.plan_sha256
+    made = payouts.proposed_plan(desk, run_key, sha256)
     return {"plan": made.id, "fund": made.fund}
 
 

@@ -150,6 +150,16 @@ class RunKeyConflict(InputError):
         super().__init__(f"run {run_key}: {why}: {shown}")
 
 
+class ApprovedAlready(InputError):
+    """An approval of somebody whose approval of this plan, `plan_sha256`, counts already; it is not recorded again."""
+
+    def __init__(self, run_key: str, person: str, plan_sha256: str) -> None:
+        self.plan_sha256 = plan_sha256
+        super().__init__(
+            f"the approval of run {run_key} by {person} does not count and is not recorded: approved this plan already"
+        )
+
+
 class PolicyChanged(InputError):
     """Another policy is in force than the one that a plan was made, or a run recorded, under."""
 

@@ -23,7 +23,7 @@ from tests.flows.deployed import Deployed
 from tests.flows.graph import Graph
 from tests.flows.waiting import adopted, desk, effects, paying, rebalancing, sheet, trading
 from tests.listening import Listening
-from treasury.approving.tokens import Verb, sign
+from treasury.approving.tokens import Verb, read_token, sign
 from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.proposals import WaitingPlan
@@ -293,6 +293,24 @@ def test_a_script_that_approves_and_pays_is_told_what_lacks_and_is_not_suspended
     second = Deployed(approve_and_pay, run_key="scripted", token=token("cleo", "scripted")).go()
     assert (second.name, effects(sandbox)) == ("Settled", before + 1), second.message
     assert (run.resumed().name, effects(sandbox)) == ("Settled", before + 1)
+
+
+def test_a_script_that_ended_after_it_approved_pays_when_it_is_started_again(
+    by_key: Path, sandbox: RunningSandbox
+) -> None:
+    from flows.approve_and_pay import approve_and_pay
+
+    before, run = effects(sandbox), paying(by_key, "cut-off")
+    run.go()
+    tokens = [token(each, "cut-off") for each in ("ben", "cleo")]
+    first = [Deployed(approve_and_pay, run_key="cut-off", token=tokens[0]).go() for _ in range(2)]
+    assert [(each.name, "needs 2 approvals" in str(each.message)) for each in first] == [
+        ("WaitingForApproval", True)
+    ] * 2  # the same approval twice is one
+    assert approve(desk(), "cut-off", token=read_token(tokens[1])).lacks == 0  # then its process ended
+    assert effects(sandbox) == before
+    ended = Deployed(approve_and_pay, run_key="cut-off", token=tokens[1]).go()
+    assert (ended.name, effects(sandbox)) == ("Settled", before + 1), ended.message
 
 
 @pytest.mark.parametrize("people", [{}, PEOPLE], ids=["by name", "by key"])

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, exists, or_, select, true, update
 
 from treasury.approving.judging import HOUR_MS, Approval, ApprovalJudgement, ApprovalRules, judge_approvals, why_not
 from treasury.approving.tokens import Matter, Token, Verb, read_token
-from treasury.errors import ApprovalNeeded, InputError, PlanRejected
+from treasury.errors import ApprovalNeeded, ApprovedAlready, InputError, PlanRejected
 from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Proof, Word, hear, matter_of
@@ -144,7 +144,7 @@ def approve_plan(
         why = why_not(plan.proposal, approval, rules, now)
         judged = judge(connection, ledger, plan, rules)
         if why is None and any(same_person(person, each) for each in judged.counted):
-            why = "approved this plan already"
+            raise ApprovedAlready(run_key, person, plan.sha256)
         if why is None and token is not None and str(token) in _tokens(connection, ledger, plan):
             why = "this token was recorded before, and its approval is expired; sign another one"
         if why is not None:
