@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from platform import node
 
 from treasury.sheets.cells import MAX_BYTES, Table, file_problem
 from treasury.sheets.delimited import read_delimited
@@ -33,7 +34,7 @@ def read_table(path: Path, sheet: str | None, score: Callable[[Sequence[str]], i
             if content != ZIP:
                 content += file.read(MAX_BYTES)
     except FileNotFoundError:
-        raise file_problem(path, "does not exist", "no_file") from None
+        raise file_problem(path, f"does not exist: {node()} has no {path.absolute()}", "no_file") from None
     except OSError as error:
         raise file_problem(path, f"cannot be read: {error.strerror}", "no_file") from None
     if not content.strip():
