@@ -77,6 +77,11 @@ def read_bounded(file: Path, most: int = MAX_SMALL_BYTES) -> bytes:
         return _read(opened, most)
 
 
+def why_unread(error: Exception) -> str:
+    """Why a file that should hold text cannot be read, in words."""
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else "it holds no plain text"
+
+
 def read_private(file: Path, what: str) -> bytes:
     """Return what a file holds that only its owner may know. Raises `OSError`, and `ConfigurationError` when it is
     open."""

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from treasury.account_file import explain, read_account_file
 from treasury.errors import ConfigurationError, InputError
 from treasury.orders.decisions import EvidenceRules
-from treasury.private_files import read_bounded, read_private
+from treasury.private_files import read_bounded, read_private, why_unread
 from treasury.provider.client import Account
 from treasury.provider.engine import EXCHANGE_SECONDS, MAX_BYTES, EngineLimits, EngineName
 from treasury.provider.service_rules import ServiceRules
@@ -202,7 +202,7 @@ def read_key_file(path: Path, what: str) -> str:
     try:
         return read_bounded(path).decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the {what} file {path} cannot be read: {type(error).__name__}") from None
+        raise ConfigurationError(f"the {what} file {path} cannot be read: {why_unread(error)}") from None
 
 
 def read_private_key(path: Path) -> str:
@@ -210,7 +210,7 @@ def read_private_key(path: Path) -> str:
     try:
         return read_private(path, "private key file").decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the private key file {path} cannot be read: {type(error).__name__}") from None
+        raise ConfigurationError(f"the private key file {path} cannot be read: {why_unread(error)}") from None
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:

@@ -13,7 +13,7 @@ from treasury.call.calls import preview_operation, send_operation, submit_operat
 from treasury.errors import InputError
 from treasury.payments.approving import signer
 from treasury.payments.governing import governing
-from treasury.private_files import read_bounded
+from treasury.private_files import read_bounded, why_unread
 from treasury.provider.catalogue import CATALOGUE, find_operation
 from treasury.provider.engine import MAX_BYTES
 from treasury.provider.notifications import read_notification
@@ -82,7 +82,7 @@ def _read_fields(text: str | None) -> dict[str, Any]:
         try:
             text = read_bounded(Path(text[1:])).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{text[1:]} cannot be read: {type(error).__name__}") from None
+            raise InputError(f"{text[1:]} cannot be read: {why_unread(error)}") from None
     try:
         # A number keeps its digits: 0.10 stays 0.10.
         fields = json.loads(text or "{}", parse_float=Decimal, object_pairs_hook=_fields_once)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from treasury.errors import ConfigurationError
 from treasury.files import write_text
-from treasury.private_files import make_once, read_private
+from treasury.private_files import make_once, read_private, why_unread
 from treasury.settings import home_folder
 
 SERVER_AUTH, CLIENT_AUTH = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING"
@@ -72,7 +72,7 @@ def kept_password() -> str:
             make_once(file, f"{new_password()}\n".encode())
         return read_private(file, "password file").decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the password file {file} cannot be read: {type(error).__name__}") from None
+        raise ConfigurationError(f"the password file {file} cannot be read: {why_unread(error)}") from None
 
 
 def remember_server(url: str) -> None:

@@ -103,3 +103,9 @@ def test_a_block_without_a_key_uses_the_environments(office: Office) -> None:
         "try:\n    PartnerAccount.load('bare').get_account()\nexcept ConfigurationError as error:\n    print(error)\n"
     )
     assert "names no private key" in office.python(code, TREASURY_PRIVATE_KEY_FILE="").out
+
+
+def test_a_key_file_that_is_not_there_is_named_in_words(office: Office, sandbox: RunningSandbox) -> None:
+    line = ["connect", "--base-url", sandbox.base_url, "--partner-id", "1", "--private-key", "nowhere.pem"]
+    ended = office.run(*line)
+    assert (ended.code, "nowhere.pem cannot be read: No such file or directory" in ended.err) == (2, True), ended.err

@@ -24,7 +24,7 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.copying import check_copy, copy_ledger, count_rows, sync
 from treasury.ledger.migrations import READS_UNRELEASED, is_unreleased
-from treasury.private_files import make_folder, read_private
+from treasury.private_files import make_folder, read_private, why_unread
 from treasury.settings import Settings
 
 FORMAT = 1
@@ -135,7 +135,7 @@ def _read_key(file: Path, meta: Mapping[str, str]) -> bytes:
     except FileNotFoundError:
         raise WrongLedgerKey(no_key(file)) from None
     except OSError as error:
-        raise ConfigurationError(f"the ledger key file {file} cannot be read: {type(error).__name__}") from None
+        raise ConfigurationError(f"the ledger key file {file} cannot be read: {why_unread(error)}") from None
     if LedgerKey(content.strip()).fingerprint != meta["key"]:
         raise WrongLedgerKey(f"{file} is not the key of this ledger: point TREASURY_LEDGER_KEY_FILE at it")
     return content

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from treasury.canonical import canonical_json
 from treasury.errors import ConfigurationError, WrongLedgerKey
-from treasury.private_files import make_once, read_private
+from treasury.private_files import make_once, read_private, why_unread
 
 
 def no_key(file: Path) -> str:
@@ -65,7 +65,7 @@ class LedgerKey:
             return cls(read_private(file, "ledger key file").strip())
         except OSError as error:
             raise ConfigurationError(
-                f"the ledger key file {file} cannot be read or made: {type(error).__name__}"
+                f"the ledger key file {file} cannot be read or made: {why_unread(error)}"
             ) from None
 
     def encrypt(self, payload: Mapping[str, Any], *place: str) -> bytes:
