@@ -78,7 +78,7 @@ def read_bounded(file: Path, most: int = MAX_SMALL_BYTES) -> bytes:
 
 
 def why_unread(error: Exception) -> str:
-    """Why a file that should hold text cannot be read, in words."""
+    """Return in words why a file that should hold text cannot be read."""
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "it holds no plain text"
 
 

@@ -109,7 +109,7 @@ def test_a_run_is_reconciled_alone_and_an_empty_ledger_is_reconciled(
 
 @pytest.mark.parametrize("more", [(), ("--offline",)], ids=["asked", "offline"])
 def test_a_mistyped_name_is_refused_and_not_reported_as_well(more: tuple[str, ...], office: Office) -> None:
-    for narrowed, said in (("--run-key", "no run Night"), ("--currency", "in capitals: NIGHT (got 'Night')")):
+    for narrowed, said in (("--run-key", "no run Night"), ("--currency", "the currency must be written in capitals")):
         ended = office.run("reconcile", narrowed, "Night", *more)
         assert ended.code == 2
         assert said in ended.err

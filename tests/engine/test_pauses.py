@@ -1,5 +1,6 @@
 """Processes of one ledger make the pause that the service asked one of them for."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from sqlalchemy import update
 
 from tests.engine.answers import OpenDesk, ok
 from tests.moved_clock import MovedClock
-from treasury.errors import Refused, Stopped
+from treasury.errors import ConfigurationError, Refused, Stopped
 from treasury.ledger import schema
 from treasury.ledger.pauses import KEY
 from treasury.payments.desk import Desk
@@ -109,3 +110,18 @@ def test_what_is_of_another_clock_or_cannot_be_read_stops_nobody(
     other.client.send(BALANCE)
     assert other.client.pace.is_free
     assert clock.slept == []
+
+
+@pytest.mark.sqlite_alone
+def test_a_ledger_that_is_away_ends_no_look_for_pauses(
+    open_desk: OpenDesk, service: Any, clock: MovedClock, tmp_path: Path
+) -> None:
+    """An answer is read and recorded where it can be; the next step of an order says what is wrong."""
+    desk = open_desk(service.base_url)
+    service.plan(BALANCE.path, too_many("1"), SHOWN)
+    (tmp_path / "ledger.db").rename(tmp_path / "elsewhere.db")
+    refused(desk)
+    desk.client.send(BALANCE)
+    assert clock.slept == [1.0]
+    with pytest.raises(ConfigurationError):
+        desk.ledger.run("any")

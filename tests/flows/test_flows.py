@@ -273,7 +273,9 @@ def test_a_night_of_a_run_or_a_currency_that_is_mistyped_says_so(offline: bool, 
     from flows.reconcile_transactions import reconcile_transactions
 
     names: tuple[dict[str, str], ...] = ({"run_key": "no-such"}, {"currency": "usdt"})
-    for each, said in zip(names, ("the ledger knows no run no-such", "a currency is written in capitals"), strict=True):
+    for each, said in zip(
+        names, ("the ledger knows no run no-such", "the currency must be written in capitals"), strict=True
+    ):
         state = reconcile_transactions(**each, offline=offline, return_state=True)
         assert (state.name, said in str(state.message)) == ("InputRejected", True), state.message
 

@@ -8,10 +8,9 @@ from typing import Any
 
 from treasury.ledger.receipts import credit_of, is_inside, is_later
 from treasury.ledger.taken_over import is_first_landing
-from treasury.ledger.unpriced import debit_of, on_its_way
+from treasury.ledger.unpriced import brings, debit_of, on_its_way
 from treasury.money import ZERO, format_amount
 from treasury.orders.states import OPEN, State
-from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
 
@@ -64,7 +63,7 @@ class AccountSums:
             self._add_on_its_way(row, name, currency, amount)
         if debit_of(row, self.rules) == "in_flight":
             self._add_age(row.currency, row)
-        if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
+        if brings(row):
             self._add_age(row.receive_currency, row)
 
     def _add_on_its_way(self, row: Any, name: str, currency: str, amount: Decimal) -> None:
@@ -130,7 +129,7 @@ class AccountSums:
         if row.fee is not None:
             name = "fees" if row.operation in self.rules.fee_on_top else "fees_beside"
             yield name, row.fee_currency or row.currency, Decimal(row.fee)
-        if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
+        if brings(row):
             yield "received", row.receive_currency, Decimal(row.receive_amount)
 
     def _add_effect(self, currency: str, name: str, amount: Decimal, *, is_late: bool) -> None:

@@ -18,9 +18,9 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import in_sequence
 from treasury.ledger.receipts import credit_of, is_inside, receipt_answers
 from treasury.ledger.taken_over import is_first_landing, paid_when_opened
+from treasury.ledger.unpriced import brings
 from treasury.orders.quoting import QUOTED
 from treasury.orders.states import State
-from treasury.provider.catalogue import CATALOGUE
 from treasury.reconciliation.months import Booking, EntryKind
 from treasury.reconciliation.scope import Scope
 
@@ -158,7 +158,7 @@ def _moved(row: Any, reports: _Reports, place: int, shown: Sequence[_Shown]) -> 
         moved[row.currency, EntryKind.RETURNED] = amount
         if fee is not None and is_on_top:
             moved[taken_in, EntryKind.FEE] = fee
-    if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
+    if brings(row):
         received = Decimal(row.receive_amount)
         moved[row.receive_currency, EntryKind.RECEIVED] = received if landed else -received
     return moved

@@ -343,7 +343,7 @@ class Ledger:
     @property
     def is_over(self) -> bool:
         """Tell whether it was lost, and nothing is held by it any more: another one may be opened in its place."""
-        return self.is_lost and self._holds.is_empty
+        return self._writer.is_lost and self._holds.is_empty
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do `work` in one transaction; on disk when this returns."""

@@ -16,7 +16,7 @@ KEY = "pause"
 """Of `meta`: when a pause was asked for, and when it ends, Unix ms."""
 
 CLOCKS_DIFFER_MS = 60_000
-"""A pause that was told later than now by more than this is none: one of the clocks was set."""
+"""A pause that was told by a clock further ahead than this is none: somebody set one of the clocks."""
 
 
 @dataclass

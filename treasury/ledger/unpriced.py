@@ -20,8 +20,13 @@ def on_its_way(row: Any, rules: ServiceRules) -> Iterator[tuple[str, str, Decima
     yield name, row.currency, Decimal(row.amount)
     if row.operation in rules.fee_on_top and row.fee is not None:
         yield name, row.fee_currency or row.currency, Decimal(row.fee)
-    if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
+    if brings(row):
         yield "receiving", row.receive_currency, Decimal(row.receive_amount)
+
+
+def brings(row: Any) -> bool:
+    """Tell whether an order brings an amount to a balance of ours, as a conversion does."""
+    return CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None
 
 
 def debit_of(row: Any, rules: ServiceRules) -> str:

@@ -37,6 +37,7 @@ from treasury.nights.notified import take_up_all
 from treasury.orders.records import Order
 from treasury.payments.desk import Desk
 from treasury.policy.schedule import ByAge
+from treasury.provider.fields import asset_code
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.operation import Reply, SeenOrder
 from treasury.reconciliation.scope import Scope
@@ -63,12 +64,14 @@ RESUMED_MS = 12 * HOUR_MS
 
 def check_scope(desk: Desk, scope: Scope) -> Scope:
     """Return a scope that a person named. Raises `InputError` for a run that the ledger does not know, or a currency
-    that is not written in capitals: a report of nothing would say of a mistyped name that all is well."""
-    run_key, currency = scope.run_key, scope.currency
-    if run_key is not None and desk.ledger.run(run_key) is None:
-        raise InputError(f"the ledger knows no run {run_key} (`treasury runs` lists them)")
-    if currency is not None and currency != currency.strip().upper():
-        raise InputError(f"a currency is written in capitals: {currency.strip().upper()} (got {currency!r})")
+    that no service writes so: a report of nothing would say of a mistyped name that all is well."""
+    if scope.run_key is not None and desk.ledger.run(scope.run_key) is None:
+        raise InputError(f"the ledger knows no run {scope.run_key} (`treasury runs` lists them)")
+    if scope.currency is not None:
+        try:
+            asset_code(scope.currency)
+        except ValueError as error:
+            raise InputError(f"the currency {error} (got {scope.currency!r})") from None
     return scope
 
 

@@ -12,7 +12,6 @@ import pandas as pd
 from treasury.money import exact
 from treasury.orders.states import State
 from treasury.policy.model import Policy
-from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.classes import ABOVE_BOUND, PRIORITY
 from treasury.reconciliation.entries import StatementEntry
@@ -102,8 +101,7 @@ def _orphan(sides: Sides) -> Mask:
 
 
 def _missing(sides: Sides) -> Mask:
-    findable: Mask = sides.trait(lambda name: CATALOGUE[name].absence_is_evidence).astype(np.bool_)
-    return sides.absent & sides.at_service & findable
+    return sides.absent & sides.at_service & sides.operation_says("absence_is_evidence")
 
 
 def _currency(sides: Sides) -> Mask:

@@ -139,7 +139,7 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
 
 
 def _of_lines(night: ReconciliationInput) -> Iterator[Finding]:
-    """Yield what lines show of others. The first one of what a notification told goes on with the break of that."""
+    """Yield payments of others that lines show; the first line of one that a notification told keeps that break."""
     known = {each.found.subject: each.found for each in night.known_breaks.values()}
     told = {
         name: subject
@@ -158,7 +158,7 @@ def _of_lines(night: ReconciliationInput) -> Iterator[Finding]:
 def _shown(night: ReconciliationInput) -> set[str]:
     """Return the names of what is known, or shown by a line of the statement already.
 
-    A bank's line has a number of the bank's: a payment by it is that of the notification under its request id.
+    A bank's line has a number of the bank's own, so the request id tells which payment of a notification it shows.
     """
     paid = {entry.request_id for entry in night.entries if entry.request_id and entry.has_effect}
     return {*night.known_numbers, *(entry.order_no for entry in night.entries), *paid}

@@ -114,6 +114,11 @@ class Sides:
         values = {name: read(name) for name in self.frame["operation"].unique()}
         return self.frame["operation"].map(values).to_numpy()
 
+    def operation_says(self, name: str) -> Mask:
+        """Return where the operation says yes to this of its class variables, such as `confirms_quote`."""
+        says: Mask = self.trait(lambda operation: getattr(CATALOGUE[operation], name)).astype(np.bool_)
+        return says
+
     def status(self, *statuses: OrderStatus) -> Mask:
         """Return where the service shows one of these statuses."""
         return np.isin(self._status, [int(status) for status in statuses])
@@ -145,8 +150,7 @@ class Sides:
     @cached_property
     def confirms_quote(self) -> Mask:
         """Return where the operation confirms a quote."""
-        confirms: Mask = self.trait(lambda name: CATALOGUE[name].confirms_quote).astype(np.bool_)
-        return confirms
+        return self.operation_says("confirms_quote")
 
     @cached_property
     def only_quoted(self) -> Mask:
@@ -304,8 +308,7 @@ class Sides:
     @cached_property
     def _converts(self) -> Mask:
         """Mark conversions: what is paid and what arrives are ours, in two currencies."""
-        converts: Mask = self.trait(lambda name: CATALOGUE[name].may_show_what_arrives).astype(np.bool_)
-        return converts
+        return self.operation_says("may_show_what_arrives")
 
     @cached_property
     def shows_no_fee(self) -> Mask:

@@ -197,7 +197,7 @@ MAX_WHYS = 5
 
 
 def whys(summary: Mapping[str, Any]) -> list[str]:
-    """Why rows of a run ended otherwise than meant, by its `results.csv`, the most frequent reasons first."""
+    """Return why rows of a run ended otherwise than meant, by its `results.csv`, the most frequent reasons first."""
     counts, named = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
     for file in (each for each in map(Path, summary["files"]) if each.name == "results.csv"):
         with file.open(newline="", encoding="utf-8-sig") as lines:
