@@ -25,6 +25,8 @@ from treasury.sandbox import RunningSandbox
 
 pytest_plugins = ["treasury.testing", "tests.costs"]
 
+gc.disable()  # until all is collected: next to nothing that is imported becomes garbage
+
 settings.register_profile("no deadline", deadline=None)  # of a busy machine each example takes as long as it takes
 settings.load_profile("no deadline")
 
@@ -123,6 +125,7 @@ def _mix(items: list[pytest.Item], here: Path) -> None:
 
 def pytest_collection_finish() -> None:
     """Look for garbage less often, and not in what stays until the end: that took a quarter of all time."""
+    gc.enable()
     gc.set_threshold(10_000, 20, 20)
     gc.collect()
     gc.freeze()

@@ -2,9 +2,11 @@
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tests.browser.chromium import DESKTOP, SECONDS, Tab
+from tests.commands.office import eventually
 
 _FIELD = """(() => {
   const labels = [...document.querySelectorAll('label')];
@@ -40,7 +42,11 @@ class Dashboard:
         self.open(f"/deployments/deployment/{deployment}/run", "run_key")
         for name, value in fields.items():
             self._fill(name, value)
-        self.tab.click("document.querySelector('button[type=submit]')")
+        asked, end = self._runs_asked_for(), time.monotonic() + SECONDS
+        while self._runs_asked_for() == asked and time.monotonic() < end:  # a page that is busy may lose a click
+            self.tab.click("document.querySelector('button[type=submit]')")
+            with suppress(AssertionError):
+                eventually(lambda: self._runs_asked_for() > asked)
         found = self.tab.await_holds(
             "(location.href + [...document.querySelectorAll('a')].map((each) => each.href).join(' '))"
             ".match(/flow-run\\/([0-9a-f-]{36})/)?.[1]"
@@ -59,6 +65,10 @@ class Dashboard:
             self.tab.ask("Input.insertText", text=value)
         submit = "[...document.querySelectorAll('button')].find((each) => each.innerText.trim() === 'Submit')"
         self.follow(submit, "!document.querySelector('.p-modal')")
+
+    def _runs_asked_for(self) -> int:
+        self.tab.run("1")  # hears what the page asked meanwhile
+        return sum(each.endswith("/create_flow_run") for each in self.tab.requests)
 
     def _fill(self, name: str, value: str) -> None:
         field = _FIELD.replace("NAME", json.dumps(name))
