@@ -11,7 +11,7 @@ from flows.commands.common import DONE, TROUBLE, configured_desk
 from flows.commands.deciding import NOBODY, PersonOptions
 from flows.commands.resuming import resume_suspended
 from treasury.approving.tokens import Verb
-from treasury.errors import InputError, TreasuryError
+from treasury.errors import ConfigurationError, InputError, TreasuryError
 from treasury.ledger.decisions import STOP
 from treasury.ledger.stops import lift_stop, lifted_by, stop_sending, stops_in_force, stops_to_lift
 from treasury.orders.states import Hold, State
@@ -183,7 +183,7 @@ def stop(*, lift: Annotated[bool, Parameter(negative=())] = False, person: Perso
         return person.print_for(Verb.LIFT, STOP, lambda: stops_to_lift(configured_desk().ledger).code)
     proof, desk = person.proof, configured_desk()
     ledger = desk.ledger
-    with suppress(TreasuryError):  # whatever is wrong with this machine's files, a stop stops
+    with suppress(ConfigurationError if lift else TreasuryError):  # whatever is wrong with its files, a stop stops
         desk.check_standing()
     if lift:
         count = lift_stop(ledger, person.by, os_user=os_user(), proof=proof)

@@ -2,15 +2,17 @@
 
 import json
 import re
+import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 import data
-from tests.commands.office import Ended, Office
+from tests.commands.office import Ended, Office, one_line_error
 from treasury.ledger.holder import SHARED_FOLDER
 from treasury.sandbox import RunningSandbox
 
@@ -173,3 +175,23 @@ def test_a_start_that_is_refused_beside_another_one_leaves_the_plan_of_that_one(
     assert office.run("pay", other, "--run-key", "beside", "--dry-run").code == 0
     assert newest.read_bytes() != plan
     lock.unlink()
+
+
+@pytest.mark.parametrize(
+    "how", ["DELETE FROM decisions", "UPDATE decisions SET verb = 'accept', named = 'x', about = 'x'"]
+)
+@pytest.mark.parametrize("pays", [True, False], ids=["pay", "lift"])
+def test_a_stop_that_somebody_deletes_in_the_database_stands(
+    office: Office, sandbox: RunningSandbox, how: str, *, pays: bool
+) -> None:
+    assert office.run("stop", *BY, "--why", "the list is wrong").code == 0
+    with closing(sqlite3.connect(office.home / "ledger.db")) as database:
+        database.execute(how)
+        database.commit()
+    pay = "pay", office.sheet(("a", "10", "12345670001")), "--run-key", "may", "--yes"
+    ended = office.run(*pay if pays else ("stop", "--lift", *BY))
+    assert ended.code == 4
+    assert "stopped by the ledger: deleted from it, or changed by hand: 1 stop" in one_line_error(ended)
+    assert "by the ledger" in office.run("status").out
+    assert sandbox.orders() == []
+    assert office.run("stop", "--lift", *BY).out.startswith("1 stop lifted")

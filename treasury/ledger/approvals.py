@@ -152,7 +152,7 @@ def approve_plan(
         signed = None if token is None else str(token)
         said = RecordedDecision(Verb.APPROVE, run_key, plan_subject(plan), person, os_user, token=signed)
         record(connection, ledger, replace(said, ends_at=approval.expires_at))
-        group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
+        group_of(connection).decide()
         return Approved(plan, person, judge(connection, ledger, plan, rules))
 
     return ledger.write(work)
@@ -179,7 +179,7 @@ def reject_plan(
         if is_plan_of_run(connection, plan) or is_used(connection, ledger, plan):
             raise InputError(f"run {run_key} has begun; end what never left with treasury cancel {run_key}")
         hear(connection, ledger, word, plan_subject(plan), ())
-        group_of(connection).marks += 1  # as above
+        group_of(connection).decide()
         connection.execute(update(schema.plans).where(schema.plans.c.id == plan.id).values(shown=None))
         return plan
 

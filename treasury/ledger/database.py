@@ -20,6 +20,7 @@ from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import ConfigurationError, DiskFull, LedgerLost
+from treasury.ledger.deletions import SeenFile, see
 from treasury.ledger.mapping import TABLES, with_columns
 from treasury.ledger.statements import RowChange, S, change_all, change_one, insert_all
 from treasury.ledger.token import LedgerToken
@@ -206,7 +207,14 @@ class Group:
         """Until when that is believed, on the monotonic clock; `check_again` looks again."""
         self.check_again: Callable[[], None] | None = None
         self.marks = 0
-        """Number of sends that this transaction marks."""
+        """Number of sends that this transaction marks, and of what people decided."""
+        self.is_decided = False
+        """True once it holds what a person decided."""
+
+    def decide(self) -> None:
+        """Count what a person decided: a ledger that forgot it is older than this machine knows."""
+        self.marks += 1
+        self.is_decided = True
 
     def change(
         self, row: S, known: Mapping[str, Any], values: Mapping[str, Any], counted: tuple[str, ...] = ()
@@ -285,6 +293,8 @@ class Writer:
         self._file = sqlite_file(engine.url.render_as_string(hide_password=False))
         self.token: LedgerToken | None = None
         """Counts marked sends, once this machine is registered in the ledger."""
+        self.seen: SeenFile | None = None
+        """Keeps what this machine saw of decisions and policies."""
         try:
             self._connection = engine.connect()
         except DBAPIError as error:
@@ -364,6 +374,7 @@ class Writer:
                     shared.check_again()
                 token = self.token if shared.marks > 0 else None
                 count = None if token is None else token.count(self._connection, shared.marks)
+                seen = see(self._connection, count) if self.seen is not None and shared.is_decided else None
                 crash_point("writer.before")
         except _Moved:
             for item in group:
@@ -385,6 +396,8 @@ class Writer:
             return
         if token is not None and count is not None:
             token.write(count)
+        if self.seen is not None and seen is not None:
+            self.seen.write(seen)
         for deliver, result in answers:
             deliver(result, None)
 

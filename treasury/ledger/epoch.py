@@ -15,9 +15,13 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from treasury.approving.tokens import Verb
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
+from treasury.ledger.decisions import ALL_SENDING, STOP, RecordedDecision, record
+from treasury.ledger.deletions import SeenFile, SeenRows, see
 from treasury.ledger.file_identity import identity_of, identity_on_server, is_same
+from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.ledger.migrations import meta_of
@@ -32,6 +36,9 @@ EPOCH_MS = 35 * 24 * 3600 * 1000
 ABSENCES = 2
 """Queries that must find nothing, a resend window apart, before anything is sent in an epoch."""
 
+AGAIN = "; find out who did, and say again what was decided"
+"""Follows what was deleted of decisions, where that stops all sending."""
+
 
 class Standing(Enum):
     """How far this machine's ledger can be trusted."""
@@ -43,13 +50,14 @@ class Standing(Enum):
     """An epoch has just begun."""
 
 
-def check_standing(ledger: Ledger, token: LedgerToken, file: Path | None) -> Standing:
+def check_standing(ledger: Ledger, token: LedgerToken, seen: SeenFile, file: Path | None) -> Standing:
     """Begin an epoch if the ledger may be older than the service; returns the standing. Marks count from here on.
 
-    `file`: the ledger's; None where it is kept in no file of its own.
+    `file`: the ledger's; None where it is kept in no file of its own. Raises `Stopped` where decisions or policies were
+    deleted from it: all sending is stopped then.
     """
 
-    def work(connection: Connection) -> tuple[Standing, Count | None]:
+    def work(connection: Connection) -> tuple[Standing, Count | None, SeenRows, str | None]:
         serialize(connection)
         meta = meta_of(connection)
         place = identity_on_server(connection) if file is None else identity_of(file)
@@ -58,18 +66,27 @@ def check_standing(ledger: Ledger, token: LedgerToken, file: Path | None) -> Sta
         except ValueError as error:
             count, unreadable = None, str(error)
         why = unreadable or _why_older(connection, meta, count, place)
+        gone = None if why is not None else seen.why_fewer(connection, count)
         _put(connection, {"identity": meta.get("identity") or new_name(), "file": place})
         _forget(connection, "restored_at")
-        if why is not None:
-            return Standing.OLDER, _begin(connection, ledger, why, count)
-        if count is None:
-            return Standing.NEW, None
-        return Standing.KNOWN, _know(connection, ledger, count)
+        if gone is not None:
+            record(connection, ledger, RecordedDecision(Verb.STOP, STOP, ALL_SENDING, "the ledger", "", gone + AGAIN))
+        standing = Standing.KNOWN
+        if (why := why or gone) is not None:
+            standing, count = Standing.OLDER, _begin(connection, ledger, why, count)
+        elif count is None:
+            standing = Standing.NEW
+        else:
+            count = _know(connection, ledger, count)
+        return standing, count, see(connection, count), gone
 
-    standing, count = ledger.write(work)
+    standing, count, now, gone = ledger.write(work)
+    seen.write(now)
     if count is not None:
         token.begin(count)
         ledger.count_with(token)
+    if gone is not None:
+        ledger.write(lambda connection: check_not_stopped(connection, ledger))
     return standing
 
 

@@ -24,6 +24,7 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, place_of_payload
 from treasury.ledger.database import Writer, group_of, open_engine, sqlite_file, unusable
 from treasury.ledger.deciding import Word, check_step
+from treasury.ledger.deletions import SeenFile
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.journaled import journaled_state
@@ -334,6 +335,10 @@ class Ledger:
     def count_with(self, token: LedgerToken) -> None:
         """Count the sends that are marked from here on in this token, too."""
         self._writer.token = token
+
+    def remember_in(self, seen: SeenFile) -> None:
+        """Keep in this file what people decide from here on, so that it is missed once it is deleted."""
+        self._writer.seen = seen
 
     @property
     def is_lost(self) -> bool:

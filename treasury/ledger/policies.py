@@ -253,7 +253,7 @@ def _record(
             check_not_cancelled(connection, run_key)
             check_approved(connection, ledger, run_key, policy.version, None if found is None else found.version, rules)
         group_of(connection).not_stopped = None  # sends that share this commit come after it
-        group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
+        group_of(connection).decide()
         at = in_force_at if found is None else max(in_force_at, found.in_force_at + 1)  # whatever a clock said then
         return add_sealed(connection, ledger.key, schema.policies, {**row, "in_force_at": at}), at
 

@@ -173,7 +173,7 @@ def cancel_plan(ledger: Ledger, plan: WaitingPlan, word: Word) -> None:
             raise InputError(f"run {plan.run_key} began meanwhile: cancel it again")
         hear(connection, ledger, replace(word, named=plan.run_key), plan_subject(plan), ())
         connection.execute(update(table).where(table.c.run_key == plan.run_key).values(shown=None))
-        group_of(connection).marks += 1
+        group_of(connection).decide()
 
     ledger.write(work)
 

@@ -28,7 +28,7 @@ def stop_sending(
         record(connection, ledger, RecordedDecision(Verb.STOP, STOP, ALL_SENDING, person, os_user, reason, token))
         # Race: a later send of this very transaction must see the stop.
         group_of(connection).not_stopped = None
-        group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
+        group_of(connection).decide()
 
     ledger.write(work)
 

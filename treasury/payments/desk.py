@@ -12,6 +12,7 @@ from treasury.concurrency.turns import run_concurrently
 from treasury.errors import ConfigurationError, NotConnected, RunHeld, Stopped
 from treasury.ledger.changed_orders import hold_changed, hold_changed_elsewhere
 from treasury.ledger.database import sqlite_file
+from treasury.ledger.deletions import SeenFile
 from treasury.ledger.epoch import Standing, begin_epoch, check_standing, register_machine
 from treasury.ledger.holder import MachineLock
 from treasury.ledger.ledger import Ledger
@@ -44,6 +45,8 @@ class Desk:
         self.client.pace.relay = Pauses(self.ledger)
         self.machine = MachineLock(account.identity)
         self.token = LedgerToken(settings.token_folder, account.identity)
+        self.seen = SeenFile(self.token.file.with_suffix(".seen"))
+        self.ledger.remember_in(self.seen)
         self.standing = Standing.KNOWN
         """How far the ledger could be trusted when a run was last held."""
         self.plans: dict[str, MadePlan] = {}
@@ -98,7 +101,7 @@ class Desk:
 
     def check_standing(self) -> Standing:
         """How far the ledger can be trusted now: an epoch begins if it may be older than the service."""
-        return check_standing(self.ledger, self.token, sqlite_file(self.settings.ledger_url))
+        return check_standing(self.ledger, self.token, self.seen, sqlite_file(self.settings.ledger_url))
 
     def check_not_aborted(self, run_key: str) -> None:
         """Raise `Stopped` when an error or an interruption ended this run, perhaps in another thread."""

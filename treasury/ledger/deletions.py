@@ -1,0 +1,109 @@
+"""Finds out that somebody deleted what holds payments back: stops, rejections, cancellations and policies.
+
+They are added to a ledger and never taken out of it. A machine keeps in a file of its home how many of them it saw; it
+finds fewer where somebody deleted one, or made another decision of it.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+from sqlalchemy import Connection, bindparam, func, literal, select, union_all
+
+from treasury.approving.tokens import Verb
+from treasury.files import write_json
+from treasury.ledger import schema
+from treasury.ledger.identity import identity_of_ledger
+from treasury.ledger.token import Count
+from treasury.texts import count_of
+
+HOLD_BACK: Mapping[str, str] = {Verb.STOP: "stop", Verb.REJECT: "rejection", Verb.CANCEL: "cancellation"}
+"""Decisions after which something does not leave, and how they are called."""
+
+_POLICIES = "policies"
+_NOUNS = {**HOLD_BACK, _POLICIES: "policy adoption"}
+
+NO_TOKEN = Count("", "", 0)
+"""Stands for the token of a machine that never sent."""
+
+_LAST = {"decisions": 2**62, _POLICIES: 2**62}
+"""Greater than the number of any row."""
+
+_table = schema.decisions.c
+_SEEN = union_all(
+    select(_table.verb.label("kind"), func.count().label("rows"), func.max(_table.id).label("last"))
+    .where(_table.verb.in_(list(HOLD_BACK)), _table.id <= bindparam("decisions"))
+    .group_by(_table.verb),
+    select(literal(_POLICIES), func.count(), func.max(schema.policies.c.id)).where(
+        schema.policies.c.id <= bindparam(_POLICIES)
+    ),
+)
+"""How many rows there are of each kind, and the greatest number of one, up to a number of each table."""
+
+
+@dataclass(frozen=True)
+class SeenRows:
+    """Decisions and policies that a machine saw in a ledger, counted."""
+
+    ledger: str
+    """Identity of the ledger then."""
+    host: str
+    """Name of the machine in its token; empty before it has one."""
+    marks: int
+    """Sends that the token counted."""
+    rows: Mapping[str, int]
+    """Kind -> number of rows."""
+    decisions: int
+    """Greatest number of one of these decisions; 0 while there is none."""
+    policies: int
+
+
+_KEPT = TypeAdapter(SeenRows)
+
+
+class SeenFile:
+    """The file in which the machine of a home keeps what it saw."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def write(self, seen: SeenRows) -> None:
+        """Keep what was seen; where the file cannot be written, what was kept before stays."""
+        if seen != self._read():
+            with suppress(OSError):
+                write_json(self.file, asdict(seen))
+
+    def why_fewer(self, connection: Connection, count: Count | None) -> str | None:
+        """Return which of the rows that were seen are gone, in words; None where all are there.
+
+        What was seen says nothing of another ledger, nor of one that was put back together with the token.
+        """
+        seen, token = self._read(), count or NO_TOKEN
+        if seen is None or seen.ledger != identity_of_ledger(connection):
+            return None
+        if seen.host not in ("", token.host) or seen.marks > token.marks:
+            return None
+        until = {"decisions": seen.decisions, _POLICIES: seen.policies}
+        rows = {row.kind: row.rows for row in connection.execute(_SEEN, until)}
+        lacking = {kind: number - rows.get(kind, 0) for kind, number in seen.rows.items()}
+        gone = [count_of(number, _NOUNS.get(kind, kind)) for kind, number in lacking.items() if number > 0]
+        return f"deleted from it, or changed by hand: {', '.join(gone)}" if gone else None
+
+    def _read(self) -> SeenRows | None:
+        try:
+            return _KEPT.validate_json(self.file.read_bytes())
+        except (OSError, ValueError):
+            return None
+
+
+def see(connection: Connection, count: Count | None) -> SeenRows:
+    """Return what is in a ledger now, as the machine with this token sees it."""
+    token, found = count or NO_TOKEN, connection.execute(_SEEN, _LAST).fetchall()
+    last = dict.fromkeys(_LAST, 0)
+    for row in found:
+        table = row.kind if row.kind == _POLICIES else "decisions"
+        last[table] = max(last[table], row.last or 0)
+    rows = {row.kind: row.rows for row in found}
+    return SeenRows(identity_of_ledger(connection), token.host, token.marks, rows, **last)
