@@ -233,8 +233,14 @@ def test_a_first_yes_that_was_written_by_hand_is_none(open_ledger: OpenLedger) -
 
 
 @pytest.mark.parametrize("ends", ["reject", "cancel"])
-@pytest.mark.parametrize("values", [{"verb": "release"}, {"about": "x"}, {"named": "x"}, {"why": "x"}], ids=str)
-def test_a_plan_that_somebody_ended_does_not_come_back(desk: Desk, tmp_path: Path, ends: str, values: Any) -> None:
+@pytest.mark.parametrize(
+    ("values", "has_seen"),
+    [({"verb": "release"}, True), *(({name: "x"}, False) for name in ("verb", "about", "named", "why"))],
+    ids=str,
+)
+def test_a_plan_that_somebody_ended_does_not_come_back(
+    desk: Desk, tmp_path: Path, ends: str, values: Any, *, has_seen: bool
+) -> None:
     adopt(desk)
     file = sheet(tmp_path, ("a", "20", "12345670001"))
     waits(desk, file)
@@ -245,7 +251,9 @@ def test_a_plan_that_somebody_ended_does_not_come_back(desk: Desk, tmp_path: Pat
     else:
         reject_plan(desk.ledger, "run", why="not ours", os_user="x", proof=KEYS["ben"])
     change(desk, update(TABLE).where(TABLE.c.verb == ends).values(**values))
-    with pytest.raises((ApprovalNeeded, InputError)):
+    if not has_seen:
+        desk.seen.file.unlink()
+    with pytest.raises((ApprovalNeeded, InputError, Stopped)):
         start(desk, file)
 
 
