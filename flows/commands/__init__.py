@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
+from flows.commands.surroundings import go_past_proxies
 from treasury.errors import (
     AlreadyServed,
     ApprovalNeeded,
@@ -118,6 +119,7 @@ def _version() -> str:
 def run(arguments: Sequence[str]) -> int:
     """Run a command; its exit code. What it and its children write is readable by its owner alone."""
     be_private()
+    go_past_proxies()
     show_warnings()
     if broken := [each for each in arguments if not is_whole(each)]:
         remedy = "write it so, or without accents"
