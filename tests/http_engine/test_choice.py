@@ -48,6 +48,21 @@ def test_without_the_extra_httpx_is_used_and_the_other_is_told_as_not_installed(
     assert "is not installed: pip install 'treasury-flows[fast]'" in done.stderr
 
 
+@pytest.mark.parametrize("engine", ["httpx", "pyreqwest"])
+@pytest.mark.parametrize("content", [None, "no certificate\n"])
+def test_authorities_that_cannot_be_read_are_named_and_nothing_is_sent(
+    engine: EngineName, content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other authorities are taken in their place."""
+    file = tmp_path / "authorities.pem"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
+    with pytest.raises(ConfigurationError, match=r"cannot be read .*SSL_CERT_FILE.*nothing was sent"):
+        open_engine(1, 1.0, name=engine)
+
+
 @pytest.mark.prefect
 @pytest.mark.parametrize("engine", ["httpx", "pyreqwest"])
 def test_a_run_and_its_night_work_with_either(

@@ -15,6 +15,7 @@ from treasury.provider.engine import (
     HEADERS,
     IDLE_SECONDS,
     LIMITS,
+    NO_AUTHORITIES,
     NOT_WHOLE,
     TOO_LATE,
     EngineLimits,
@@ -36,7 +37,10 @@ class Httpx:
             max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=IDLE_SECONDS
         )
         # Retries of connection attempts would be safe, but they hide an outage from the caller, who decides.
-        transport = httpx.HTTPTransport(limits=pool, retries=0, http2=False, proxy=proxy)
+        try:
+            transport = httpx.HTTPTransport(limits=pool, retries=0, http2=False, proxy=proxy)
+        except OSError as error:  # an SSLError is one
+            raise ConfigurationError(NO_AUTHORITIES.format(why=error.strerror or error)) from None
         self._deadline = _Deadline()
         network = _Network(transport._pool._network_backend, self._deadline)
         transport._pool._network_backend = network  # httpx knows a time for each read, and none for all of them

@@ -23,6 +23,7 @@ from treasury.provider.engine import (
     HEADERS,
     IDLE_SECONDS,
     LIMITS,
+    NO_AUTHORITIES,
     NOT_WHOLE,
     TOO_LATE,
     EngineLimits,
@@ -71,7 +72,11 @@ class Reqwest:
         )
         if proxy is not None:
             builder = builder.proxy(ProxyBuilder.all(proxy))
-        self._http = builder.build()
+        try:
+            self._http = builder.build()
+        except DetailedPyreqwestError as error:
+            why = [cause["message"] for cause in error.details["causes"] or ()]
+            raise ConfigurationError(NO_AUTHORITIES.format(why=why[-1] if why else error)) from None
         self._most_bytes = limits.max_bytes
         self._loop = _Loop()
 
