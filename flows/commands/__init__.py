@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import os
 import shlex
 import signal
 import sys
@@ -13,7 +12,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-from flows.commands.surroundings import go_past_proxies
+from flows.commands.surroundings import complete_streams, go_past_proxies, lose_unwritten
 from treasury.errors import (
     AlreadyServed,
     ApprovalNeeded,
@@ -139,7 +138,6 @@ def run(arguments: Sequence[str]) -> int:
             print(f"treasury: interrupted, and nothing is lost. To go on: {command}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader closed the pipe, as in `treasury runs | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
         return _say(error)
@@ -153,9 +151,10 @@ def _say(error: Exception) -> int:
     except Exception:
         traceback.print_exc()
         return 1
-    with suppress(OSError):  # what it was written to may be on the disk that is full
-        sys.stdout.flush()  # output comes before the error, even where both streams are the same file
-    print(f"treasury: {error}", file=sys.stderr)
+    for stream, text in ((sys.stdout, ""), (sys.stderr, f"treasury: {error}\n")):  # in this sequence in one file, too
+        with suppress(OSError):  # that may be on the disk that is full
+            stream.write(text)
+            stream.flush()
     return next((code for kind, code in REMEDIES if isinstance(error, kind)), 1)
 
 
@@ -190,8 +189,11 @@ def run_command(name: str) -> None:
 
 def run_alone(arguments: Sequence[str]) -> NoReturn:
     """Run a command in a process that is its alone, and end it."""
+    complete_streams()
     gc.set_threshold(20_000, 20, 50)  # looking for garbage took a fifth of a command's start
     for ends in (signal.SIGTERM, signal.SIGHUP):  # they end a command in order, as Ctrl-C does
         if signal.getsignal(ends) is not signal.SIG_IGN:  # `nohup` ignores one
             signal.signal(ends, signal.default_int_handler)
-    sys.exit(run(arguments))
+    code = run(arguments)
+    lose_unwritten()
+    sys.exit(code)

@@ -1,6 +1,9 @@
 """Commands on machines that somebody else set up: a company's proxy, streams that are closed, homes with odd names."""
 
+import shlex
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -46,3 +49,41 @@ def test_a_companys_proxy_is_asked_for_nothing_of_this_machine(
         named = dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY"), proxy)
         ended = office.process("pay", sheet, "--run-key", "p", "--yes", NO_PROXY="example.com", **named)
     assert (ended.code, ended.last, asked) == (0, "1 settled", [])
+
+
+@pytest.fixture
+def office(open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]) -> Office:
+    """A home whose commands need no Prefect."""
+    return open_office(open_sandbox().base_url, prefect=False)
+
+
+def started_by_a_shell(office: Office, *arguments: object, with_streams: str, **changed: str) -> int:
+    """Return the exit code of a command whose streams a shell closes or leads elsewhere."""
+    line = shlex.join([sys.executable, "-m", "flows", *map(str, arguments)])
+    done = subprocess.run(
+        f"{line} {with_streams}", shell=True, env={**office.environ, **changed}, cwd=office.home, check=False
+    )
+    return done.returncode
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_changes_no_exit_code(closed: str, office: Office) -> None:
+    """Each ended with a traceback and code 1, or 120."""
+    sheet = office.sheet(("a", "1.00", "12345670001"))
+    assert started_by_a_shell(office, "pay", sheet, "--run-key", "p", with_streams=closed) == 3
+    assert (office.home / "runs/p/plan.json").exists()
+
+
+@pytest.mark.parametrize(("command", "code"), [("runs", 1), ("show", 2)])
+def test_output_on_a_full_disk_makes_no_exit_code_of_its_own(command: str, code: int, office: Office) -> None:
+    """The interpreter made 120 of it as it ended."""
+    arguments = (command, "nothing") if command == "show" else (command,)
+    assert started_by_a_shell(office, *arguments, with_streams=">/dev/full 2>&1") == code
+
+
+def test_what_has_no_place_in_the_encoding_of_a_terminal_is_escaped(office: Office) -> None:
+    sheet = office.sheet(("a", "1.00", "12345670001"))
+    sheet.write_text(sheet.read_text().replace("Example Person", "Łukasz Müller"))
+    ended = office.process("pay", sheet, "--run-key", "p", "--dry-run", PYTHONIOENCODING="ascii")
+    assert (ended.code, ended.err) == (0, "")
+    assert r"\u0141ukasz M\xfcller" in ended.out
