@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from treasury.errors import ConfigurationError
 from treasury.files import write_json
 from treasury.model_errors import rule_of
-from treasury.private_files import read_private
+from treasury.private_files import read_private, why_unread
 from treasury.provider.service_rules import ServiceRules
 
 
@@ -35,8 +35,10 @@ def read_account_file(path: Path) -> AccountFile:
         content = json.loads(read_private(path, "account file").decode("utf-8"))
     except FileNotFoundError:
         return AccountFile()
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"the account file {path} cannot be read: {type(error).__name__}") from None
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"the account file {path} cannot be read: it is no JSON ({error})") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the account file {path} cannot be read: {why_unread(error)}") from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"the account file {path} is not a JSON object")
     try:

@@ -26,7 +26,17 @@ def as_ours(error: Exception) -> TreasuryError:
         return DiskFull(str(error.strerror))
     if isinstance(error, OSError) and error.errno in UNUSABLE and error.filename is not None:
         return NotWritable(str(error.filename2 or error.filename), str(error.strerror))
+    if isinstance(error, FileNotFoundError) and _stands_nowhere():
+        return NotWritable("the folder that this was started in", "it is there no more")
     raise error
+
+
+def _stands_nowhere() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109 - asked for itself
+    except FileNotFoundError:
+        return True
+    return False
 
 
 UNUSABLE = frozenset(

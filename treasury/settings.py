@@ -215,7 +215,18 @@ def read_private_key(path: Path) -> str:
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return where this program keeps everything."""
-    return Path(environ.get("TREASURY_HOME") or "~/.treasury").expanduser().absolute()
+    return whole_path(environ.get("TREASURY_HOME") or "~/.treasury")
+
+
+def whole_path(text: str) -> Path:
+    """The path that a setting names. Raises `ConfigurationError` for a `~` of nobody's, `OSError` for a lost folder."""
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:  # no HOME, and a user that the machine does not list, or a name that it does not
+        raise ConfigurationError(
+            f"{text}: this machine knows no such user's home; set HOME, or give TREASURY_HOME, PREFECT_HOME and paths "
+            "that begin with ~ whole"
+        ) from None
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -225,7 +236,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
 
     def path(variable: str, key: str) -> Path | None:
         text = environ.get(variable) or getattr(saved, key)
-        return Path(text).expanduser().absolute() if text else None
+        return whole_path(text) if text else None
 
     return Settings(
         home=home,
@@ -252,11 +263,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         service=_service(environ, saved.service),
         service_in_environment=frozenset(_given(environ)),
         notify_url=environ.get("TREASURY_NOTIFY_URL") or None,
-        out_folders=tuple(
-            Path(each).expanduser().absolute()
-            for each in environ.get("TREASURY_OUT_FOLDERS", "").split(os.pathsep)
-            if each
-        ),
+        out_folders=tuple(map(whole_path, filter(None, environ.get("TREASURY_OUT_FOLDERS", "").split(os.pathsep)))),
         ping_url=_ping_url(environ),
         notices=_notices(environ),
         alarm_block=environ.get("TREASURY_ALARM_BLOCK") or None,

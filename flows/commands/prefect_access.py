@@ -15,7 +15,7 @@ from pathlib import Path
 from treasury.errors import ConfigurationError
 from treasury.files import write_text
 from treasury.private_files import make_once, read_private, why_unread
-from treasury.settings import home_folder
+from treasury.settings import home_folder, whole_path
 
 SERVER_AUTH, CLIENT_AUTH = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING"
 ORIGINS = ("PREFECT_SERVER_CORS_ALLOWED_ORIGINS", "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS")
@@ -26,7 +26,7 @@ USER = "treasury"
 
 def prefect_home() -> Path:
     """Prefect's own folder."""
-    return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+    return whole_path(os.environ.get("PREFECT_HOME") or "~/.prefect")
 
 
 def pages_folder() -> Path:

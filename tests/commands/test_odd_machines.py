@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from tests.commands.office import Office
+from tests.commands.office import Office, one_line_error
+from treasury.concurrency.children import importing_ours
 from treasury.sandbox import RunningSandbox
 
 
@@ -87,3 +89,31 @@ def test_what_has_no_place_in_the_encoding_of_a_terminal_is_escaped(office: Offi
     ended = office.process("pay", sheet, "--run-key", "p", "--dry-run", PYTHONIOENCODING="ascii")
     assert (ended.code, ended.err) == (0, "")
     assert r"\u0141ukasz M\xfcller" in ended.out
+
+
+def test_a_home_of_nobody_that_the_machine_knows_is_named(office: Office) -> None:
+    for named in ({"TREASURY_HOME": "~nobody-of-this-name"}, {"TREASURY_OUT_FOLDERS": "/srv:~nobody-of-this-name"}):
+        assert "~nobody-of-this-name: this machine" in one_line_error(office.run("runs", **named))
+
+
+def test_a_folder_that_went_while_one_stood_in_it_is_named(office: Office) -> None:
+    lost = 'd=$(mktemp -d) && cd "$d" && rmdir "$d" && exec "$0" -m flows "$@"'
+    words = ("pay", "sheet.csv", "--run-key", "p")
+    done = subprocess.run(
+        ["sh", "-c", lost, sys.executable, *words],
+        env=importing_ours(office.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "the folder that this was started in" in done.stderr
+
+
+def test_an_account_file_that_cannot_be_read_is_told_in_words(office: Office) -> None:
+    file = office.home / "account.json"
+    file.mkdir()
+    assert one_line_error(office.run("runs")).rstrip().endswith("cannot be read: Is a directory")
+    file.rmdir()
+    office.file("account.json", "{").chmod(0o600)
+    assert "cannot be read: it is no JSON (" in one_line_error(office.run("runs"))

@@ -59,7 +59,8 @@ class LedgerToken:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{self.file} cannot be read: {type(error).__name__}") from None
+            why = str(error.strerror) if isinstance(error, OSError) else "it is no token of ours"
+            raise ValueError(f"{self.file} cannot be read: {why}") from None
 
     def begin(self, count: Count) -> None:
         """Count for this ledger from here on. Raises `ConfigurationError` when the file cannot be written."""
