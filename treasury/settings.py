@@ -229,6 +229,16 @@ def whole_path(text: str) -> Path:
         ) from None
 
 
+def _beside(home: Path) -> str:
+    """The address of the ledger in a home. Raises `ConfigurationError` where none can be written of it."""
+    if "?" in str(home):
+        raise ConfigurationError(
+            f"a ledger in {home} has no address, for it would end at the question mark: another TREASURY_HOME, or "
+            "TREASURY_LEDGER_URL beside it"
+        )
+    return f"sqlite:///{home / 'ledger.db'}"
+
+
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings. Raises `ConfigurationError` for an account file or a number that cannot be read."""
     home = home_folder(environ)
@@ -244,7 +254,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         partner_id=environ.get("TREASURY_PARTNER_ID") or saved.partner_id,
         private_key_file=path("TREASURY_PRIVATE_KEY_FILE", "private_key_file"),
         platform_key_file=path("TREASURY_PLATFORM_KEY_FILE", "platform_key_file"),
-        ledger_url=environ.get("TREASURY_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}",
+        ledger_url=environ.get("TREASURY_LEDGER_URL") or _beside(home),
         ledger_key_file=path("TREASURY_LEDGER_KEY_FILE", "ledger_key_file") or home / "ledger.key",
         resend_after_seconds=_seconds(environ, "TREASURY_RESEND_AFTER_SECONDS", RESEND_AFTER_SECONDS),
         quote_margin_seconds=(

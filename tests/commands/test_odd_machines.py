@@ -91,6 +91,15 @@ def test_what_has_no_place_in_the_encoding_of_a_terminal_is_escaped(office: Offi
     assert r"\u0141ukasz M\xfcller" in ended.out
 
 
+def test_a_home_whose_ledger_has_no_address_is_refused(office: Office, tmp_path: Path) -> None:
+    """The ledger of `what?/home` was the file `what`, beside the home, and that of all homes that begin so."""
+    home = tmp_path / "what?" / "home"
+    assert "TREASURY_LEDGER_URL" in one_line_error(office.run("runs", TREASURY_HOME=str(home)))
+    assert list(tmp_path.iterdir()) == []
+    ended = office.run("runs", TREASURY_HOME=str(home), TREASURY_LEDGER_URL=f"sqlite:///{tmp_path / 'ledger.db'}")
+    assert ended.code == 0
+
+
 def test_a_home_of_nobody_that_the_machine_knows_is_named(office: Office) -> None:
     for named in ({"TREASURY_HOME": "~nobody-of-this-name"}, {"TREASURY_OUT_FOLDERS": "/srv:~nobody-of-this-name"}):
         assert "~nobody-of-this-name: this machine" in one_line_error(office.run("runs", **named))
