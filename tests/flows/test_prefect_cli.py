@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.commands.office import eventually
@@ -67,3 +68,7 @@ def test_every_deployment_is_deployed_to_a_work_pool_and_listed(prefect_url: str
     names = set(re.findall(r"[a-z-]+/[a-z-]+", listed))
     assert {name for name in names if "payouts" in name or "reconcile" in name}
     assert len(names) >= 5
+    ours = {"deployments": {"tags": {"all_": ["treasury"]}}}
+    told = httpx.post(f"{prefect_url}/deployments/filter", json=ours).json()
+    assert told
+    assert not any(each["pull_steps"] for each in told), "a worker of another machine has no such folder"
