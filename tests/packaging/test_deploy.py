@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from treasury.ledger.holder import SHARED_FOLDER
 from treasury.settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +36,14 @@ def test_a_unit_is_read_by_systemd(unit: Path, tmp_path: Path) -> None:
         ["systemd-analyze", "verify", str(tmp_path / unit.name)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, [line for line in done.stderr.splitlines() if unit.name in line]) == (0, [])
+
+
+@pytest.mark.parametrize("name", ["treasury", "treasury-worker"])
+def test_a_unit_that_pays_sees_the_locks_of_all_homes_of_its_machine(name: str) -> None:
+    """In a /tmp of its own it paid a run that a command of another home was paying."""
+    lines = (DEPLOY / "systemd" / f"{name}.service").read_text().splitlines()
+    assert "PrivateTmp=yes" not in lines
+    assert f"ReadWritePaths={SHARED_FOLDER.parent}" in lines
 
 
 def test_every_secret_is_a_file_that_a_setting_names() -> None:
