@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.util import LRUCache
@@ -131,11 +132,11 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
         for pragma in ("synchronous=FULL", "foreign_keys=ON", "busy_timeout=60000"):
             connection.execute(f"PRAGMA {pragma}")
 
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
+    def begin(dbapi_connection: PoolProxiedConnection) -> None:
         # A writer takes its lock at the start: upgrading a read lock later can fail with "database is locked".
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        dbapi_connection.cursor().execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
+    engine.dialect.do_begin = begin  # type: ignore[method-assign]  # SQLAlchemy's event costs as much as a query
     return engine
 
 
