@@ -45,7 +45,7 @@ class Desk:
         self.client.pace.relay = Pauses(self.ledger)
         self.machine = MachineLock(account.identity)
         self.token = LedgerToken(settings.token_folder, account.identity)
-        self.seen = SeenFile(self.token.file.with_suffix(".seen"))
+        self.seen = SeenFile(settings.home / "seen" / f"{self.token.file.stem}.json")
         self.ledger.remember_in(self.seen)
         self.standing = Standing.KNOWN
         """How far the ledger could be trusted when a run was last held."""
