@@ -88,10 +88,16 @@ class Sides:
         self.as_of = as_of
         self._fee_on_top = fee_on_top
         self._others = others
+        self._all: dict[str, pd.Series] = {}
+        self._known: dict[str, Mask] = {}
 
     def _series(self, name: str) -> pd.Series:
-        """A column; one that is not there is empty."""
-        return self.frame[name] if name in self.frame else pd.Series(None, index=self.frame.index, dtype=object)
+        """A column; one that is not there is empty. Taken out of the frame once: that takes longer than most of its
+        uses."""
+        if name not in self._all:
+            is_there = name in self.frame
+            self._all[name] = self.frame[name] if is_there else pd.Series(None, self.frame.index, dtype=object)
+        return self._all[name]
 
     def column(self, name: str) -> npt.NDArray[np.object_]:
         """A column as it is."""
@@ -99,7 +105,10 @@ class Sides:
 
     def known(self, name: str) -> Mask:
         """Return where a column has a value."""
-        return self._series(name).notna().to_numpy(dtype=bool)
+        if name not in self._known:
+            self._known[name] = np.asarray(pd.notna(self.column(name)), dtype=np.bool_)
+            self._known[name].flags.writeable = False
+        return self._known[name]
 
     def among(self, name: str, values: Iterable[object]) -> Mask:
         """Return where a column has one of these values."""
@@ -111,8 +120,14 @@ class Sides:
 
     def trait(self, read: Callable[[str], Any]) -> npt.NDArray[Any]:
         """Return what the catalogue or the policy says of each order's operation."""
-        values = {name: read(name) for name in self.frame["operation"].unique()}
-        return self.frame["operation"].map(values).to_numpy()
+        numbers, names = self._operations
+        return np.array([read(name) for name in names])[numbers]
+
+    @cached_property
+    def _operations(self) -> tuple[npt.NDArray[np.intp], Sequence[str]]:
+        """The place of each order's operation among those that occur."""
+        numbers, names = pd.factorize(self._series("operation"))
+        return numbers, list(names)
 
     def operation_says(self, name: str) -> Mask:
         """Return where the operation says yes to this of its class variables, such as `confirms_quote`."""
@@ -319,8 +334,8 @@ class Sides:
         return shown
 
     @cached_property
-    def _is_on_top(self) -> npt.NDArray[Any]:
-        return self.trait(lambda name: name in self._fee_on_top)
+    def _is_on_top(self) -> Mask:
+        return self.trait(lambda name: name in self._fee_on_top).astype(np.bool_)
 
     def _takes_fee_in_kind(self, place: int) -> bool:
         """Tell whether the fee is in the currency that is paid, or in one that nobody says."""
