@@ -5,12 +5,12 @@ import gc
 import importlib
 import os
 import shutil
-import ssl
 import tempfile
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import settings
 
@@ -30,6 +30,8 @@ gc.disable()  # until all is collected: next to nothing that is imported becomes
 settings.register_profile("no deadline", deadline=None)  # of a busy machine each example takes as long as it takes
 settings.load_profile("no deadline")
 
+END = "-----END CERTIFICATE-----\n"
+
 _servers: Servers | None = None
 """Held by the process that was started first; workers of pytest-xdist ask it."""
 
@@ -41,18 +43,20 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     # Known from the start: Prefect's threads keep what was set at its import, else start a server of their own.
     _servers = Servers()
     os.environ.update(_servers.environ)
+HOME = Path(tempfile.mkdtemp(prefix="treasury-tests-prefect-"))
+# Every HTTP client reads all authorities that it trusts, for 10 to 30 ms; the tests open thousands, and one is enough
+# for addresses without TLS.
+(HOME / "authority.pem").write_text("".join(Path(certifi.where()).read_text("utf-8").partition(END)[:2]))
 os.environ.update(
     {
-        "PREFECT_HOME": tempfile.mkdtemp(prefix="treasury-tests-prefect-"),
+        "PREFECT_HOME": str(HOME),
+        "SSL_CERT_FILE": str(HOME / "authority.pem"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",  # each flow run asks for a token that the server does not want
     }
 )
-
-# Every HTTP client reads all certificate authorities for 30 ms; the tests open thousands, for addresses without TLS.
-ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
 
 SLOW = ("browser", "commands", "crash", "fuzz", "matrix", "packaging")
 """Folders of tests that start processes of their own; `make quick` leaves them out."""
@@ -148,7 +152,7 @@ def pytest_unconfigure() -> None:
     """End the servers, and remove Prefect's homes."""
     if _servers is not None:
         _servers.close()
-    shutil.rmtree(os.environ["PREFECT_HOME"], ignore_errors=True)
+    shutil.rmtree(HOME, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
