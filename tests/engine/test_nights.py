@@ -28,6 +28,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.quotes import finish_quote, open_quote
 from treasury.nights import sweep
+from treasury.nights.standing import standing_of
 from treasury.orders.records import Order
 from treasury.payments.desk import Desk
 from treasury.policy_file import read_policy
@@ -75,6 +76,27 @@ def test_a_report_says_which_days_had_none(open_desk: OpenDesk, start_sandbox: A
         assert said in (tmp_path / "2" / name).read_text()
     clock_of(desk).move(DAY)
     assert night(desk, tmp_path / "3")["missed_days"] == []
+
+
+@pytest.mark.parametrize("days", [366, -366], ids=["ahead", "behind"])
+def test_a_report_by_a_clock_that_was_wrong_hides_no_night_and_makes_up_none(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, days: int
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    night(desk, tmp_path / "1", files=True)
+    clock = clock_of(desk)
+    clock.move(DAY)
+    clock.set_wall(days * DAY)
+    night(desk, tmp_path / "2", files=True)
+    clock.set_wall(-days * DAY)
+    assert standing_of(desk)["missed_nights"] == []
+    clock.move(3 * DAY)
+    missed = [f"2027-01-{day}" for day in (16, 17, 18)]
+    assert standing_of(desk)["missed_nights"] == missed
+    assert night(desk, tmp_path / "3", files=True)["missed_days"] == missed
+    clock.move(DAY)
+    assert night(desk, tmp_path / "4", files=True)["missed_days"] == []
+    assert standing_of(desk)["missed_nights"] == []
 
 
 def test_the_record_of_another_order_says_nothing_about_ours(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:

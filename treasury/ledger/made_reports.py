@@ -80,8 +80,11 @@ def reports_before(ledger: Ledger, sweep_id: int | None, *wanted: ColumnElement[
 def last_whole_report(ledger: Ledger, sweep_id: int | None = None) -> int | None:
     """Return when the last report of everything (before this sweep) was made, Unix ms; None if there was none.
 
-    One whose files were never written is none: nobody read it.
+    One whose files were never written is none: nobody read it. Nor is one of a later time than this sweep's, or now:
+    a clock that was ahead dated it, and it would hide each night without a report until that time is there.
     """
     is_whole = schema.sweeps.c.scope == Scope().as_text()
     made = reports_before(ledger, sweep_id, is_whole, schema.reports.c.written_at.is_not(None))
-    return made[-1].as_of if made else None
+    own = [] if sweep_id is None else ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id))
+    until = own[0].as_of if own else ledger.now()
+    return max((row.as_of for row in made if row.as_of <= until), default=None)
