@@ -6,7 +6,7 @@ finds fewer where somebody deleted one, or made another decision of it.
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -70,8 +70,9 @@ class SeenFile:
         self.file = file
 
     def write(self, seen: SeenRows) -> None:
-        """Keep what was seen; where the file cannot be written, what was kept before stays."""
-        if seen != self._read():
+        """Keep what was seen, unless only sends were added; where the file cannot be written, what it holds stays."""
+        kept = self._read()
+        if kept is None or replace(kept, marks=seen.marks) != seen:
             with suppress(OSError):
                 write_json(self.file, asdict(seen))
 
