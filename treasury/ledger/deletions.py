@@ -4,6 +4,7 @@ They are added to a ledger and never taken out of it. A machine keeps in a file 
 finds fewer where somebody deleted one, or made another decision of it.
 """
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -15,8 +16,11 @@ from sqlalchemy import Connection, bindparam, func, literal, select, union_all
 from treasury.approving.tokens import Verb
 from treasury.files import write_json
 from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.decisions import find_decisions
 from treasury.ledger.identity import identity_of_ledger
-from treasury.ledger.token import Count
+from treasury.ledger.migrations import meta_of
+from treasury.ledger.token import Count, LedgerToken
 from treasury.texts import count_of
 
 HOLD_BACK: Mapping[str, str] = {Verb.STOP: "stop", Verb.REJECT: "rejection", Verb.CANCEL: "cancellation"}
@@ -24,6 +28,9 @@ HOLD_BACK: Mapping[str, str] = {Verb.STOP: "stop", Verb.REJECT: "rejection", Ver
 
 _POLICIES = "policies"
 _NOUNS = {**HOLD_BACK, _POLICIES: "policy adoption"}
+
+TOLD_OF = "ledgers"
+"""Name of a fact of a stop."""
 
 NO_TOKEN = Count("", "", 0)
 """Stands for the token of a machine that never sent."""
@@ -58,6 +65,8 @@ class SeenRows:
     decisions: int
     """Greatest number of one of these decisions; 0 while there is none."""
     policies: int
+    adopted: tuple[str, ...] = ()
+    """Checksums of the policies: nobody without the key gives a ledger another one, as `meta` another identity."""
 
 
 _KEPT = TypeAdapter(SeenRows)
@@ -76,13 +85,18 @@ class SeenFile:
             with suppress(OSError):
                 write_json(self.file, asdict(seen))
 
-    def why_fewer(self, connection: Connection, count: Count | None) -> str | None:
+    def forget(self) -> None:
+        """Forget it, where a person of this home puts a backup in the place of the ledger. Raises `OSError`."""
+        self.file.unlink(missing_ok=True)
+
+    def why_fewer(self, connection: Connection, key: LedgerKey, count: Count | None) -> str | None:
         """Return which of the rows that were seen are gone, in words; None where all are there.
 
-        What was seen says nothing of another ledger, nor of one that was put back together with the token.
+        What was seen says nothing of another ledger, nor of one that was put back together with the token. One that
+        only looks older, or like another one, is judged: whoever deletes rows may write `meta` and `hosts`, too.
         """
         seen, token = self._read(), count or NO_TOKEN
-        if seen is None or seen.ledger != identity_of_ledger(connection):
+        if seen is None or not _is_of(connection, seen) or _is_told(connection, key, seen):
             return None
         if seen.host not in ("", token.host) or seen.marks > token.marks:
             return None
@@ -90,13 +104,37 @@ class SeenFile:
         rows = {row.kind: row.rows for row in connection.execute(_SEEN, until)}
         lacking = {kind: number - rows.get(kind, 0) for kind, number in seen.rows.items()}
         gone = [count_of(number, _NOUNS.get(kind, kind)) for kind, number in lacking.items() if number > 0]
-        return f"deleted from it, or changed by hand: {', '.join(gone)}" if gone else None
+        return f"deleted from it, changed by hand, or lost as it was put back: {', '.join(gone)}" if gone else None
 
     def _read(self) -> SeenRows | None:
         try:
             return _KEPT.validate_json(self.file.read_bytes())
         except (OSError, ValueError):
             return None
+
+
+def seen_by(home: Path, token: LedgerToken) -> SeenFile:
+    """Return the file of what the machine with this token, in this home, saw."""
+    return SeenFile(home / "seen" / f"{token.file.stem}.json")
+
+
+def _is_of(connection: Connection, seen: SeenRows) -> bool:
+    """Tell whether it was this ledger that was seen: by its identity, one that it had, or a policy that both have."""
+    meta, checksum = meta_of(connection), schema.policies.c.checksum
+    known = {meta.get("identity"), *json.loads(meta.get("predecessors", "[]"))}
+    return seen.ledger in known or not set(seen.adopted).isdisjoint(connection.execute(select(checksum)).scalars())
+
+
+def _is_told(connection: Connection, key: LedgerKey, seen: SeenRows) -> bool:
+    """Tell whether a machine stopped all sending since, for what was deleted of that ledger: it is told once."""
+    stops = find_decisions(connection, key, (Verb.STOP,))[0]
+    return any(seen.ledger in each.facts.get(TOLD_OF, "").split() for each in stops)
+
+
+def ledgers_told_of(connection: Connection) -> Mapping[str, str]:
+    """Return the fact of a stop for what was deleted: the identities under which other machines may have seen it."""
+    meta = meta_of(connection)
+    return {TOLD_OF: " ".join([*json.loads(meta.get("predecessors", "[]")), meta.get("identity", "")])}
 
 
 def see(connection: Connection, count: Count | None) -> SeenRows:
@@ -107,4 +145,5 @@ def see(connection: Connection, count: Count | None) -> SeenRows:
         table = row.kind if row.kind == _POLICIES else "decisions"
         last[table] = max(last[table], row.last or 0)
     rows = {row.kind: row.rows for row in found}
-    return SeenRows(identity_of_ledger(connection), token.host, token.marks, rows, **last)
+    adopted = tuple(connection.execute(select(schema.policies.c.checksum).order_by(schema.policies.c.id)).scalars())
+    return SeenRows(identity_of_ledger(connection), token.host, token.marks, rows, **last, adopted=adopted)

@@ -19,7 +19,7 @@ from treasury.approving.tokens import Verb
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.decisions import ALL_SENDING, STOP, RecordedDecision, record
-from treasury.ledger.deletions import SeenFile, SeenRows, see
+from treasury.ledger.deletions import SeenFile, SeenRows, ledgers_told_of, see
 from treasury.ledger.file_identity import identity_of, identity_on_server, is_same
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.ledger import Ledger
@@ -66,11 +66,12 @@ def check_standing(ledger: Ledger, token: LedgerToken, seen: SeenFile, file: Pat
         except ValueError as error:
             count, unreadable = None, str(error)
         why = unreadable or _why_older(connection, meta, count, place)
-        gone = None if why is not None else seen.why_fewer(connection, count)
+        gone, told = seen.why_fewer(connection, ledger.key, count), ledgers_told_of(connection)
         _put(connection, {"identity": meta.get("identity") or new_name(), "file": place})
         _forget(connection, "restored_at")
         if gone is not None:
-            record(connection, ledger, RecordedDecision(Verb.STOP, STOP, ALL_SENDING, "the ledger", "", gone + AGAIN))
+            stop = RecordedDecision(Verb.STOP, STOP, ALL_SENDING, "the ledger", "", gone + AGAIN, facts=told)
+            record(connection, ledger, stop)
         standing = Standing.KNOWN
         if (why := why or gone) is not None:
             standing, count = Standing.OLDER, _begin(connection, ledger, why, count)
