@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, insert, select, update
 
 from treasury.concurrency.batches import batched
+from treasury.errors import ConfigurationError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.mapping import read_row, with_columns
@@ -45,12 +46,21 @@ def seal(key: LedgerKey, table: Table, values: Mapping[str, Any]) -> str:
 
 
 def add_sealed(connection: Connection, key: LedgerKey, table: Table, values: Mapping[str, Any]) -> int:
-    """Add a row whose checksum covers its number, too: a copy of it, or the row itself elsewhere, is another one."""
+    """Add a row whose checksum covers its number, too: a copy of it, or the row itself elsewhere, is another one.
+
+    Raises `ConfigurationError` where it is not there after it: a trigger of the database may delete or change it.
+    """
     added = insert(table).values(**values, checksum="").returning(table.c.id)
-    number = int(connection.execute(added).scalar_one())
+    number = connection.execute(added).scalar()
     checksum = seal(key, table, {**values, "id": number})
     connection.execute(update(table).where(table.c.id == number).values(checksum=checksum))
-    return number
+    row = connection.execute(select(table).where(table.c.id == number)).first()
+    if number is None or row is None or not is_sealed(key, table, row):
+        raise ConfigurationError(
+            f"the database did not keep what was written into its table {table.name}, so nothing was recorded: find "
+            "out who gave it a trigger, a rule or a view"
+        )
+    return int(number)
 
 
 def is_sealed(key: LedgerKey, table: Table, row: Row[Any]) -> bool:
