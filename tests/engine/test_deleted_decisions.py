@@ -13,6 +13,7 @@ from tests.engine.runs import sheet
 from treasury.errors import ApprovalNeeded, Stopped
 from treasury.ledger import schema
 from treasury.ledger.approvals import reject_plan
+from treasury.ledger.database import sqlite_file
 from treasury.ledger.deletions import SeenFile
 from treasury.ledger.epoch import Standing
 from treasury.ledger.stops import lift_stop, stop_sending, stops_in_force
@@ -88,7 +89,7 @@ def test_a_row_of_another_machine_is_missed_by_who_saw_it(
 ) -> None:
     url = start_sandbox().base_url
     desk, other = open_desk(url), open_desk(url, tokens=tmp_path / "other")
-    other.seen = SeenFile(tmp_path / "other" / "seen.json")
+    other.seen = SeenFile(tmp_path / "other" / "seen.json", sqlite_file(other.settings.ledger_url))
     other.ledger.remember_in(other.seen)
     stop_sending(other.ledger, "Ada Example", "wrong list")
     desk.check_standing()

@@ -14,6 +14,7 @@ from tests.engine.runs import sheet
 from treasury.errors import Stopped
 from treasury.ledger import schema
 from treasury.ledger.backup import make_backup
+from treasury.ledger.database import sqlite_file
 from treasury.ledger.deletions import SeenFile
 from treasury.ledger.restore import restore_backup
 from treasury.ledger.stops import lift_stop, stop_sending, stops_in_force
@@ -57,7 +58,7 @@ def test_what_was_deleted_stops_all_sending_once(
 ) -> None:
     url = start_sandbox().base_url
     desk, other = open_desk(url), open_desk(url, tokens=tmp_path / "other")
-    other.seen = SeenFile(tmp_path / "other" / "seen.json")
+    other.seen = SeenFile(tmp_path / "other" / "seen.json", sqlite_file(other.settings.ledger_url))
     other.ledger.remember_in(other.seen)
     adopt(desk, {}, payouts={"max_per_payout": {"USDT_TRC20": "1000"}})
     for number, each in enumerate((desk, other) if who_sent else ()):

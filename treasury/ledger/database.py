@@ -21,7 +21,7 @@ from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import ConfigurationError, DiskFull, LedgerLost
-from treasury.ledger.deletions import SeenFile, see
+from treasury.ledger.deletions import SeenFile
 from treasury.ledger.mapping import TABLES, with_columns
 from treasury.ledger.statements import RowChange, S, change_all, change_one, insert_all
 from treasury.ledger.token import LedgerToken
@@ -375,7 +375,7 @@ class Writer:
                     shared.check_again()
                 token = self.token if shared.marks > 0 else None
                 count = None if token is None else token.count(self._connection, shared.marks)
-                seen = see(self._connection, count) if self.seen is not None and shared.is_decided else None
+                seen = None if self.seen is None or not shared.is_decided else self.seen.look(self._connection, count)
                 crash_point("writer.before")
         except _Moved:
             for item in group:

@@ -4,7 +4,6 @@ They are added to a ledger and never taken out of it. A machine keeps in a file 
 finds fewer where somebody deleted one, or made another decision of it.
 """
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -17,10 +16,10 @@ from treasury.approving.tokens import Verb
 from treasury.files import write_json
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.decisions import find_decisions
+from treasury.ledger.decisions import ALL_SENDING, STOP, RecordedDecision, find_decisions
+from treasury.ledger.file_identity import place_of
 from treasury.ledger.identity import identity_of_ledger
-from treasury.ledger.migrations import meta_of
-from treasury.ledger.token import Count, LedgerToken
+from treasury.ledger.token import Count
 from treasury.texts import count_of
 
 HOLD_BACK: Mapping[str, str] = {Verb.STOP: "stop", Verb.REJECT: "rejection", Verb.CANCEL: "cancellation"}
@@ -29,8 +28,11 @@ HOLD_BACK: Mapping[str, str] = {Verb.STOP: "stop", Verb.REJECT: "rejection", Ver
 _POLICIES = "policies"
 _NOUNS = {**HOLD_BACK, _POLICIES: "policy adoption"}
 
-TOLD_OF = "ledgers"
-"""Name of a fact of a stop."""
+AGAIN = "; find out who did, and say again what was decided"
+"""Follows what was deleted."""
+
+OF_LEDGER = "ledger"
+"""Fact of such a stop: the identity under which the ledger was seen. Of several machines that saw it one stops."""
 
 NO_TOKEN = Count("", "", 0)
 """Stands for the token of a machine that never sent."""
@@ -56,6 +58,8 @@ class SeenRows:
 
     ledger: str
     """Identity of the ledger then."""
+    place: str
+    """Identity of its file, or of its database on a server."""
     host: str
     """Name of the machine in its token; empty before it has one."""
     marks: int
@@ -65,18 +69,28 @@ class SeenRows:
     decisions: int
     """Greatest number of one of these decisions; 0 while there is none."""
     policies: int
-    adopted: tuple[str, ...] = ()
-    """Checksums of the policies: nobody without the key gives a ledger another one, as `meta` another identity."""
 
 
 _KEPT = TypeAdapter(SeenRows)
 
 
 class SeenFile:
-    """The file in which the machine of a home keeps what it saw."""
+    """The file in which the machine of a home keeps what it saw. `database`: the ledger's; None on a server."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, database: Path | None) -> None:
         self.file = file
+        self._database = database
+
+    def look(self, connection: Connection, count: Count | None) -> SeenRows:
+        """Return what is in the ledger now, as the machine with this token sees it."""
+        token, found = count or NO_TOKEN, connection.execute(_SEEN, _LAST).fetchall()
+        last = dict.fromkeys(_LAST, 0)
+        for row in found:
+            table = row.kind if row.kind == _POLICIES else "decisions"
+            last[table] = max(last[table], row.last or 0)
+        rows = {row.kind: row.rows for row in found}
+        ledger, place = identity_of_ledger(connection), place_of(connection, self._database)
+        return SeenRows(ledger, place, token.host, token.marks, rows, **last)
 
     def write(self, seen: SeenRows) -> None:
         """Keep what was seen, unless only sends were added; where the file cannot be written, what it holds stays."""
@@ -85,18 +99,14 @@ class SeenFile:
             with suppress(OSError):
                 write_json(self.file, asdict(seen))
 
-    def forget(self) -> None:
-        """Forget it, where a person of this home puts a backup in the place of the ledger. Raises `OSError`."""
-        self.file.unlink(missing_ok=True)
+    def stop_for_deleted(self, connection: Connection, key: LedgerKey, count: Count | None) -> RecordedDecision | None:
+        """Return the stop to record where rows that were seen are gone; None where all are there, or one was recorded.
 
-    def why_fewer(self, connection: Connection, key: LedgerKey, count: Count | None) -> str | None:
-        """Return which of the rows that were seen are gone, in words; None where all are there.
-
-        What was seen says nothing of another ledger, nor of one that was put back together with the token. One that
-        only looks older, or like another one, is judged: whoever deletes rows may write `meta` and `hosts`, too.
+        What was seen says nothing of another file or database, nor of one that was put back together with the token.
+        What `meta` and `hosts` say counts for nothing here: whoever deletes rows may write into them, too.
         """
         seen, token = self._read(), count or NO_TOKEN
-        if seen is None or not _is_of(connection, seen) or _is_told(connection, key, seen):
+        if seen is None or seen.place != place_of(connection, self._database):
             return None
         if seen.host not in ("", token.host) or seen.marks > token.marks:
             return None
@@ -104,46 +114,16 @@ class SeenFile:
         rows = {row.kind: row.rows for row in connection.execute(_SEEN, until)}
         lacking = {kind: number - rows.get(kind, 0) for kind, number in seen.rows.items()}
         gone = [count_of(number, _NOUNS.get(kind, kind)) for kind, number in lacking.items() if number > 0]
-        return f"deleted from it, changed by hand, or lost as it was put back: {', '.join(gone)}" if gone else None
+        stops = find_decisions(connection, key, (Verb.STOP,))[0] if gone else []
+        if not gone or any(each.facts.get(OF_LEDGER) == seen.ledger for each in stops):
+            return None
+        why = f"deleted from it, or changed by hand: {', '.join(gone)}"
+        return RecordedDecision(
+            Verb.STOP, STOP, ALL_SENDING, "the ledger", "", why + AGAIN, facts={OF_LEDGER: seen.ledger}
+        )
 
     def _read(self) -> SeenRows | None:
         try:
             return _KEPT.validate_json(self.file.read_bytes())
         except (OSError, ValueError):
             return None
-
-
-def seen_by(home: Path, token: LedgerToken) -> SeenFile:
-    """Return the file of what the machine with this token, in this home, saw."""
-    return SeenFile(home / "seen" / f"{token.file.stem}.json")
-
-
-def _is_of(connection: Connection, seen: SeenRows) -> bool:
-    """Tell whether it was this ledger that was seen: by its identity, one that it had, or a policy that both have."""
-    meta, checksum = meta_of(connection), schema.policies.c.checksum
-    known = {meta.get("identity"), *json.loads(meta.get("predecessors", "[]"))}
-    return seen.ledger in known or not set(seen.adopted).isdisjoint(connection.execute(select(checksum)).scalars())
-
-
-def _is_told(connection: Connection, key: LedgerKey, seen: SeenRows) -> bool:
-    """Tell whether a machine stopped all sending since, for what was deleted of that ledger: it is told once."""
-    stops = find_decisions(connection, key, (Verb.STOP,))[0]
-    return any(seen.ledger in each.facts.get(TOLD_OF, "").split() for each in stops)
-
-
-def ledgers_told_of(connection: Connection) -> Mapping[str, str]:
-    """Return the fact of a stop for what was deleted: the identities under which other machines may have seen it."""
-    meta = meta_of(connection)
-    return {TOLD_OF: " ".join([*json.loads(meta.get("predecessors", "[]")), meta.get("identity", "")])}
-
-
-def see(connection: Connection, count: Count | None) -> SeenRows:
-    """Return what is in a ledger now, as the machine with this token sees it."""
-    token, found = count or NO_TOKEN, connection.execute(_SEEN, _LAST).fetchall()
-    last = dict.fromkeys(_LAST, 0)
-    for row in found:
-        table = row.kind if row.kind == _POLICIES else "decisions"
-        last[table] = max(last[table], row.last or 0)
-    rows = {row.kind: row.rows for row in found}
-    adopted = tuple(connection.execute(select(schema.policies.c.checksum).order_by(schema.policies.c.id)).scalars())
-    return SeenRows(identity_of_ledger(connection), token.host, token.marks, rows, **last, adopted=adopted)

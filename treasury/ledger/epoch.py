@@ -15,12 +15,11 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from treasury.approving.tokens import Verb
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
-from treasury.ledger.decisions import ALL_SENDING, STOP, RecordedDecision, record
-from treasury.ledger.deletions import SeenFile, SeenRows, ledgers_told_of, see
-from treasury.ledger.file_identity import identity_of, identity_on_server, is_same
+from treasury.ledger.decisions import record
+from treasury.ledger.deletions import SeenFile, SeenRows
+from treasury.ledger.file_identity import is_same, place_of
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
@@ -35,9 +34,6 @@ EPOCH_MS = 35 * 24 * 3600 * 1000
 """How long an epoch lasts: as long as final orders are still queried."""
 ABSENCES = 2
 """Queries that must find nothing, a resend window apart, before anything is sent in an epoch."""
-
-AGAIN = "; find out who did, and say again what was decided"
-"""Follows what was deleted of decisions, where that stops all sending."""
 
 
 class Standing(Enum):
@@ -57,36 +53,36 @@ def check_standing(ledger: Ledger, token: LedgerToken, seen: SeenFile, file: Pat
     deleted from it: all sending is stopped then.
     """
 
-    def work(connection: Connection) -> tuple[Standing, Count | None, SeenRows, str | None]:
+    def work(connection: Connection) -> tuple[Standing, Count | None, SeenRows, bool]:
         serialize(connection)
         meta = meta_of(connection)
-        place = identity_on_server(connection) if file is None else identity_of(file)
+        place = place_of(connection, file)
         try:
             count, unreadable = token.read(), None
         except ValueError as error:
             count, unreadable = None, str(error)
         why = unreadable or _why_older(connection, meta, count, place)
-        gone, told = seen.why_fewer(connection, ledger.key, count), ledgers_told_of(connection)
+        stop = seen.stop_for_deleted(connection, ledger.key, count)
         _put(connection, {"identity": meta.get("identity") or new_name(), "file": place})
         _forget(connection, "restored_at")
-        if gone is not None:
-            stop = RecordedDecision(Verb.STOP, STOP, ALL_SENDING, "the ledger", "", gone + AGAIN, facts=told)
+        if stop is not None:
             record(connection, ledger, stop)
+            why = why or stop.why
         standing = Standing.KNOWN
-        if (why := why or gone) is not None:
+        if why is not None:
             standing, count = Standing.OLDER, _begin(connection, ledger, why, count)
         elif count is None:
             standing = Standing.NEW
         else:
             count = _know(connection, ledger, count)
-        return standing, count, see(connection, count), gone
+        return standing, count, seen.look(connection, count), stop is not None
 
-    standing, count, now, gone = ledger.write(work)
+    standing, count, now, is_stopped = ledger.write(work)
     seen.write(now)
     if count is not None:
         token.begin(count)
         ledger.count_with(token)
-    if gone is not None:
+    if is_stopped:
         ledger.write(lambda connection: check_not_stopped(connection, ledger))
     return standing
 

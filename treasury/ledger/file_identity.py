@@ -20,6 +20,11 @@ _MASK_AT, _BIRTH_AT = 0, 80
 """The places in `struct statx` of the mask that it filled in, and of the birth: seconds and nanoseconds."""
 
 
+def place_of(connection: Connection, file: Path | None) -> str:
+    """Return the identity of a ledger's file; None: of its database on a server."""
+    return identity_on_server(connection) if file is None else identity_of(file)
+
+
 def identity_of(file: Path) -> str:
     """Return what distinguishes a file from any other one; the device's number changes with every start of a
     machine."""

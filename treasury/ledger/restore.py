@@ -21,9 +21,7 @@ from treasury.ledger import schema
 from treasury.ledger.backup import KEY, Backup, Manifest, open_backup, place_of, token_files
 from treasury.ledger.copying import open_copy, place_copy, set_meta, sync
 from treasury.ledger.database import open_engine, sqlite_file
-from treasury.ledger.deletions import seen_by
 from treasury.ledger.migrations import RESTORING, read_meta
-from treasury.ledger.token import LedgerToken
 from treasury.private_files import make_folder
 from treasury.settings import Settings
 
@@ -48,7 +46,6 @@ def restore_backup(settings: Settings, file: Path, *, clock: Clock = MACHINE) ->
             crash_point("restore.ledger")
             for part, content in backup.small.items():
                 _place(place_of(settings, part), content)
-            seen_by(settings.home, LedgerToken(settings.token_folder, backup.manifest.account)).forget()
         except OSError as error:
             raise ConfigurationError(f"{error.filename} cannot be written: {error.strerror}") from None
         crash_point("restore.placed")

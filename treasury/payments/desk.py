@@ -12,7 +12,7 @@ from treasury.concurrency.turns import run_concurrently
 from treasury.errors import ConfigurationError, NotConnected, RunHeld, Stopped
 from treasury.ledger.changed_orders import hold_changed, hold_changed_elsewhere
 from treasury.ledger.database import sqlite_file
-from treasury.ledger.deletions import seen_by
+from treasury.ledger.deletions import SeenFile
 from treasury.ledger.epoch import Standing, begin_epoch, check_standing, register_machine
 from treasury.ledger.holder import MachineLock
 from treasury.ledger.ledger import Ledger
@@ -45,7 +45,8 @@ class Desk:
         self.client.pace.relay = Pauses(self.ledger)
         self.machine = MachineLock(account.identity)
         self.token = LedgerToken(settings.token_folder, account.identity)
-        self.seen = seen_by(settings.home, self.token)
+        seen = settings.home / "seen" / f"{self.token.file.stem}.json"
+        self.seen = SeenFile(seen, sqlite_file(settings.ledger_url))
         self.ledger.remember_in(self.seen)
         self.standing = Standing.KNOWN
         """How far the ledger could be trusted when a run was last held."""
