@@ -48,6 +48,7 @@ TESTS = (
     "tests/engine/test_submission.py",
     "tests/engine/test_witnesses.py",
     "tests/engine/test_dearer_codes.py",
+    "tests/engine/test_leaving_again.py",
     "tests/engine/test_replacing.py",
     "tests/engine/test_held_conversions.py",
     "tests/engine/test_unsent_conversions.py",

@@ -17,6 +17,7 @@ from treasury.orders.decisions import (
     is_foreign,
     judge_absence,
     judge_query,
+    most_debited,
     over_bound,
     quote_problem,
     settled_amount,
@@ -422,3 +423,14 @@ def test_what_a_payment_debits_at_the_most_bounds_its_amount_with_a_fee_on_top(
     )
     found = bounds_of({"bounds": stored}, "fiat_payout", {"fiat_payout"} if on_top else set())
     assert found.max_debit == (None if expected is None else Decimal(expected))
+
+
+OPEN_TO_ANOTHER = (State.PREPARED, State.SENDING, State.UNKNOWN, State.HELD)
+
+
+@pytest.mark.parametrize("state", State)
+def test_an_order_debits_its_ceiling_at_the_most_as_long_as_another_quote_may_follow(state: State) -> None:
+    expected = Decimal(12) if state in OPEN_TO_ANOTHER else Decimal(10)
+    assert most_debited(state, Decimal(10), Decimal(12)) == expected
+    assert most_debited(state, Decimal(10), None) == Decimal(10)
+    assert most_debited(state, None, Decimal(12)) == Decimal(12)
