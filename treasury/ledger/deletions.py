@@ -103,7 +103,6 @@ class SeenFile:
         """Return the stop to record where rows that were seen are gone; None where all are there, or one was recorded.
 
         What was seen says nothing of another file or database, nor of one that was put back together with the token.
-        What `meta` and `hosts` say counts for nothing here: whoever deletes rows may write into them, too.
         """
         seen, token = self._read(), count or NO_TOKEN
         if seen is None or seen.place != place_of(connection, self._database):

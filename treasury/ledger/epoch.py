@@ -62,7 +62,8 @@ def check_standing(ledger: Ledger, token: LedgerToken, seen: SeenFile, file: Pat
         except ValueError as error:
             count, unreadable = None, str(error)
         why = unreadable or _why_older(connection, meta, count, place)
-        stop = seen.stop_for_deleted(connection, ledger.key, count)
+        is_put_back = count is not None and _why_token_differs(connection, meta, count) is not None
+        stop = None if is_put_back else seen.stop_for_deleted(connection, ledger.key, count)
         _put(connection, {"identity": meta.get("identity") or new_name(), "file": place})
         _forget(connection, "restored_at")
         if stop is not None:
