@@ -224,8 +224,8 @@ def whole_path(text: str) -> Path:
         return Path(text).expanduser().absolute()
     except RuntimeError:  # no HOME, and a user that the machine does not list, or a name that it does not
         raise ConfigurationError(
-            f"{text}: this machine knows no such user's home; set HOME, or give TREASURY_HOME, PREFECT_HOME and paths "
-            "that begin with ~ whole"
+            f"{text}: this machine knows no such user's home; set HOME, or write the whole path in place of ~ "
+            "(TREASURY_HOME, PREFECT_HOME and other paths)"
         ) from None
 
 
@@ -233,8 +233,8 @@ def _beside(home: Path) -> str:
     """The address of the ledger in a home. Raises `ConfigurationError` where none can be written of it."""
     if "?" in str(home):
         raise ConfigurationError(
-            f"a ledger in {home} has no address, for it would end at the question mark: another TREASURY_HOME, or "
-            "TREASURY_LEDGER_URL beside it"
+            f"the folder {home} has a question mark in its name, where the address of a ledger in it would end: set "
+            "another TREASURY_HOME, or TREASURY_LEDGER_URL as well"
         )
     return f"sqlite:///{home / 'ledger.db'}"
 

@@ -74,7 +74,7 @@ def test_a_rejection_that_is_deleted_revives_no_approval(desk: Desk, tmp_path: P
     assert desk.ledger.run("run") is None
 
 
-def test_a_policy_that_is_deleted_brings_none_before_it_back(desk: Desk, tmp_path: Path) -> None:
+def test_a_policy_that_is_deleted_stops_all_sending(desk: Desk, tmp_path: Path) -> None:
     adopt(desk, {}, payouts={"max_per_payout": {"USDT_TRC20": "1000"}})
     adopt(desk, {}, payouts={"max_per_payout": {"USDT_TRC20": "5"}})
     newest = select(func.max(POLICIES.c.id)).scalar_subquery()

@@ -32,7 +32,7 @@ AGAIN = "; find out who did, and say again what was decided"
 """Follows what was deleted."""
 
 OF_LEDGER = "ledger"
-"""Fact of such a stop: the identity under which the ledger was seen. Of several machines that saw it one stops."""
+"""Fact of such a stop: the identity under which the ledger was seen, so that only one machine that saw it stops."""
 
 NO_TOKEN = Count("", "", 0)
 """Stands for the token of a machine that never sent."""
@@ -100,8 +100,9 @@ class SeenFile:
                 write_json(self.file, asdict(seen))
 
     def stop_for_deleted(self, connection: Connection, key: LedgerKey, count: Count | None) -> RecordedDecision | None:
-        """Return the stop to record where rows that were seen are gone; None where all are there, or one was recorded.
+        """Return the stop to record where rows that were seen are gone; None where all are there.
 
+        None, too, where another machine that saw this ledger recorded such a stop before.
         What was seen says nothing of another file or database, nor of one that was put back together with the token.
         """
         seen, token = self._read(), count or NO_TOKEN

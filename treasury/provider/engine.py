@@ -62,7 +62,7 @@ class NoResponse(Exception):
 TOO_LATE = "no answer came in time"
 NOT_WHOLE = "the connection ended before a whole answer came"
 NO_AUTHORITIES = (
-    "the certificates that the service's is checked against cannot be read ({why}): mend SSL_CERT_FILE and "
+    "the certificate authorities that vouch for the service cannot be read ({why}): mend SSL_CERT_FILE and "
     "SSL_CERT_DIR, or install the machine's (ca-certificates); nothing was sent"
 )
 
