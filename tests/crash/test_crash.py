@@ -2,14 +2,14 @@
 
 import ast
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import treasury
-from tests.crash.campaign import Tally, postgres_ledgers, run_campaign, sqlite_ledger
+from tests.crash.campaign import Tally, run_campaign, sqlite_ledger
 from tests.crash.cases import ADDRESSING, INVOICING, PAYING, PEOPLE, make_case, make_sheet_case
 from tests.proofs import tries
 from treasury.concurrency import crash_points
@@ -89,8 +89,7 @@ def test_killed_on_the_way_through_any_other_sheet_each_row_has_one_effect_and_a
 
 
 @pytest.mark.costly("many killed processes")
-def test_the_same_holds_with_a_ledger_in_postgresql() -> None:
-    with postgres_ledgers() as new_ledger:
-        seeds = iter(range(FIRST_RANDOM, 10**9))
-        tally = run_campaign(ON_POSTGRESQL, new_ledger, seeds=seeds, ledger="postgresql")
+def test_the_same_holds_with_a_ledger_in_postgresql(postgres: Callable[..., str]) -> None:
+    seeds = iter(range(FIRST_RANDOM, 10**9))
+    tally = run_campaign(ON_POSTGRESQL, lambda _: postgres(empty=True), seeds=seeds, ledger="postgresql")
     assert_kept(tally, ON_POSTGRESQL)
