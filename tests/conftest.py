@@ -47,10 +47,12 @@ HOME = Path(tempfile.mkdtemp(prefix="treasury-tests-prefect-"))
 # Every HTTP client reads all authorities that it trusts, for 10 to 30 ms; the tests open thousands, and one is enough
 # for addresses without TLS.
 (HOME / "authority.pem").write_text("".join(Path(certifi.where()).read_text("utf-8").partition(END)[:2]))
+(HOME / "authorities").mkdir()
 os.environ.update(
     {
         "PREFECT_HOME": str(HOME),
         "SSL_CERT_FILE": str(HOME / "authority.pem"),
+        "SSL_CERT_DIR": str(HOME / "authorities"),  # pyreqwest reads both
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_LOGGING_LEVEL": "CRITICAL",

@@ -72,7 +72,7 @@ class Office:
             "HOME": str(home / "user"),
             "LANG": "C.UTF-8",
             "COLUMNS": "160",
-            **{name: os.environ[name] for name in ("PREFECT_HOME", "SSL_CERT_FILE")},
+            **{name: os.environ[name] for name in ("PREFECT_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR")},
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "DO_NOT_TRACK": "1",
             "TREASURY_HOME": str(home),

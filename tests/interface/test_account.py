@@ -137,7 +137,8 @@ def test_an_address_has_one_form_and_the_path_of_an_operation_follows_it(url: st
     assert Account(used, "900001", "").base_url == used
 
 
-HOSTS = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?(\.[a-z]([a-z0-9-]{0,8}[a-z0-9])?){0,2}", fullmatch=True)
+HOST = r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?(\.[a-z]([a-z0-9-]{0,8}[a-z0-9])?){0,2}"
+HOSTS = st.from_regex(HOST, fullmatch=True, alphabet=st.characters(codec="ascii"))
 PATHS = st.lists(st.text(string.ascii_letters + string.digits, min_size=1, max_size=5), max_size=3)
 
 
