@@ -60,7 +60,8 @@ def test_an_interrupted_run_finishes_what_is_on_its_way_and_goes_on_where_it_was
     sheet = office.sheet(*((f"r{number}", "5", f"123456{number:04d}7") for number in range(ROWS)))
     command = ["pay", sheet, "--run-key", "run", "--yes", "--follow", "0"]
     with office.running(*command) as process:
-        eventually(lambda: len(service.came) > 70, PATIENCE, "it sent nothing")
+        eventually(lambda: len(service.came) > 70 or process.poll() is not None, PATIENCE, "it sent nothing")
+        assert process.poll() is None, process.communicate()
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(1.0)
         came = len(service.came)
@@ -92,7 +93,8 @@ def test_an_interrupted_run_of_quotes_sends_nothing_more_and_goes_on_where_it_wa
         return sum(order["effects"] for order in slow.orders())
 
     with office.running(*command) as process:
-        eventually(lambda: paid() > 70, PATIENCE, "it paid nothing")
+        eventually(lambda: paid() > 70 or process.poll() is not None, PATIENCE, "it paid nothing")
+        assert process.poll() is None, process.communicate()
         process.send_signal(signal.SIGTERM)
         time.sleep(4 * SLOW_SECONDS)
         there = paid()
