@@ -41,11 +41,12 @@ def a_proxy() -> Iterator[tuple[str, list[bytes]]]:
 
 @pytest.mark.prefect
 @pytest.mark.costly("an embedded Prefect server")
+@pytest.mark.parametrize("embedded", [False, pytest.param(True, marks=pytest.mark.proof)])
 def test_a_companys_proxy_is_asked_for_nothing_of_this_machine(
-    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], *, embedded: bool
 ) -> None:
-    """The embedded server was asked for by way of the proxy, with its password, and never found."""
-    office = open_office(open_sandbox().base_url, own_prefect=True)
+    """Prefect's server was asked for by way of the proxy, an embedded one with its password, and never found."""
+    office = open_office(open_sandbox().base_url, own_prefect=embedded)
     sheet = office.sheet(("a", "1.00", "12345670001"))
     with a_proxy() as (proxy, asked):
         named = dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY"), proxy)

@@ -15,10 +15,10 @@ from tests.proofs import tries
 from treasury.concurrency import crash_points
 from treasury.concurrency.crash_points import POINTS
 
-KILLS = tries("KILLS", 24, 800)
+KILLS = tries("KILLS", 16, 800)
 """All in all; one in eight with the ledger in PostgreSQL."""
 ON_POSTGRESQL = KILLS // 8
-SHEET_KILLS = tries("SHEET_KILLS", 6, 300)
+SHEET_KILLS = tries("SHEET_KILLS", 4, 300)
 """Of withdrawals, QR codes, invoices and deposit addresses, through their sheets."""
 FIRST_RANDOM = 1_000
 """Seeds from here on kill at points and instants drawn from the seed."""
