@@ -8,7 +8,7 @@ import pytest
 
 from tests.crash.payments import make_kind
 from tests.engine.answers import ABSENT, accepted, ok, refused, shown
-from tests.engine.nights import DAY, OpenDesk, balance, month_of
+from tests.engine.nights import DAY, OpenDesk, balance, month_of, take
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.nights import sweep
@@ -122,6 +122,28 @@ def test_a_month_shows_a_pooled_balance_that_its_last_report_read_under_any_of_i
     night(desk, tmp_path / "3")
     [found] = report_month(desk, month, tmp_path / "month", Policy())["accounts"]
     assert (found["opening"], found["closing"], found["shown"], found["difference"]) == ("1000", "990", "990", "0")
+
+
+@pytest.mark.parametrize("account", ["12345670001", "12345670044"], ids=["settles", "fails"])
+def test_what_left_after_the_last_report_of_a_month_is_no_difference_of_it(
+    account: str, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)
+    pay(desk, sheet(tmp_path, ("a", "10", "12345670001")), tmp_path / "a", "a", seconds=20)
+    night(desk, tmp_path / "1")
+    month = this_month(desk)
+    clock_of(desk).move(DAY / 2)
+    pay(desk, sheet(tmp_path, ("b", "20", account)), tmp_path / "b", "b", seconds=20)
+    found = month_of(desk, tmp_path / "month", month)
+    paid = Decimal(found.get("paid", "0")) + Decimal(found.get("fees", "0"))
+    assert paid == (-20 if account == "12345670001" else 0)
+    assert (Decimal(found["closing"]), found.get("difference")) == (Decimal(found["shown"]) + paid, None)
+    clock_of(desk).move(DAY)
+    take(desk, "by-hand", "25")
+    night(desk, tmp_path / "2")
+    assert month_of(desk, tmp_path / "month", month)["difference"] == "-25"
 
 
 @pytest.mark.parametrize("account", ["12345670001", "12345670044"], ids=["settles", "fails"])

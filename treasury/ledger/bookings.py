@@ -42,7 +42,7 @@ def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: C
     orders, journal = schema.orders.c, schema.journal.c
     step = (journal.id, journal.at, journal.order_id, journal.source, journal.target)
     money = (orders.currency, orders.amount, orders.receive_currency, orders.receive_amount)
-    named = (orders.request_id, orders.run_key, orders.row_ref, orders.order_no, orders.operation)
+    named = (orders.request_id, orders.run_key, orders.row_ref, orders.order_no, orders.operation, orders.sent_at)
     query = (
         select(*step, *money, orders.fee, orders.fee_currency, *named)
         .join_from(schema.journal, schema.orders, journal.order_id == orders.id)
@@ -57,7 +57,7 @@ def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: C
                 if (entry[2], row.order_id) in inside and is_first_landing(row):
                     continue
                 if entry[2] in first_steps and row.id > first_steps[entry[2]]:
-                    yield Booking(*entry, row.request_id, row.run_key, row.row_ref, row.order_no)
+                    yield Booking(*entry, row.request_id, row.run_key, row.row_ref, row.order_no, row.sent_at)
 
 
 @dataclass(frozen=True)

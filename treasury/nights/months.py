@@ -19,7 +19,7 @@ from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.reconciliation.balances import BalanceAccount, Lot, Night
 from treasury.reconciliation.entries import StatementEntry
-from treasury.reconciliation.months import Booking, EntryKind, draw_month, span_of
+from treasury.reconciliation.months import Booking, EntryKind, Reading, draw_month, span_of
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.third_side import is_later_than, roll_accounts
 from treasury.reports.month import write_month
@@ -55,7 +55,7 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
     bookings = [replace(each, currency=leaders.get(each.currency, each.currency)) for each in bookings]
     first, after = span
     shown = {
-        each.currency: night.balance
+        each.currency: Reading(night.as_of, night.balance)
         for each in accounts
         for together in zip(*(nights[code] for code in each.codes), strict=True)
         for night in together

@@ -43,6 +43,16 @@ class Booking:
     run_key: str | None = None
     row_ref: str | None = None
     order_no: str | None = None
+    left_at: int | None = None
+    """When the order that it is of left, Unix ms."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A balance at the service, and the time of the report that read it, Unix ms."""
+
+    as_of: int
+    balance: Decimal
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,8 @@ class MonthLine:
     sums: Mapping[EntryKind, Decimal]
     shown: Decimal | None
     """The balance at the service, in the last report of everything of the month."""
+    left_since: Decimal = ZERO
+    """The sum of the entries of the month whose orders left after that report."""
 
     @property
     @exact
@@ -62,8 +74,9 @@ class MonthLine:
         return sum(self.sums.values(), self.opening)
 
     def as_values(self) -> dict[str, str | Decimal | None]:
-        """Return it field by field. `difference`: the shown balance less the closing: in flight, or not explained."""
-        difference = None if self.shown is None else self.shown - self.closing
+        """Return it field by field. `difference`: the shown balance less the closing, but for what left after it was
+        read: in flight, or not explained."""
+        difference = None if self.shown is None else self.shown - (self.closing - self.left_since)
         return {
             "currency": self.currency,
             "opening": self.opening,
@@ -99,19 +112,20 @@ def span_of(month: str, time_zone: str) -> tuple[int, int]:
 def draw_month(
     accounts: Sequence[BalanceAccount],
     bookings: Iterable[Booking],
-    shown: Mapping[str, Decimal],
+    shown: Mapping[str, Reading],
     span: tuple[int, int],
 ) -> tuple[list[MonthLine], list[Booking]]:
     """Draw the month of each account that was open in it; return the lines, and the entries of the month by time.
 
-    `shown`: currency -> the balance in the month's last report of everything. An account that is opened in the month
-    begins with its opening.
+    `shown`: currency -> the balance that the last report of everything of the month read. An account that is opened in
+    the month begins with its opening.
     """
     first, after = span
     opening = {
         each.currency: each.opening for each in accounts if each.opening is not None and (each.opened_at or 0) < after
     }
     sums: dict[str, dict[EntryKind, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    since: dict[str, Decimal] = defaultdict(Decimal)
     of_month = []
     for each in sorted(bookings, key=lambda each: (each.at, each.id)):
         if each.currency in opening and each.at < first:
@@ -119,8 +133,11 @@ def draw_month(
         elif each.currency in opening and each.at < after:
             sums[each.currency][each.kind] += each.amount
             of_month.append(each)
+            if each.currency in shown and (each.left_at or 0) > shown[each.currency].as_of:
+                since[each.currency] += each.amount
+    balances = {currency: read.balance for currency, read in shown.items()}
     lines = [
-        MonthLine(currency, opening[currency], dict(sums[currency]), shown.get(currency))
+        MonthLine(currency, opening[currency], dict(sums[currency]), balances.get(currency), since[currency])
         for currency in sorted(opening)
     ]
     return lines, of_month

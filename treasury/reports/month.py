@@ -63,4 +63,5 @@ def write_month(
 
 def _rows(entries: Sequence[Booking]) -> Iterator[dict[str, object]]:
     for each in entries:
-        yield {**vars(each), "kind": each.kind.value, "at": time_text(each.at)}
+        values = {**vars(each), "kind": each.kind.value, "at": time_text(each.at)}
+        yield {name: values[name] for name in ENTRY_COLUMNS}
