@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypedDict
+from zoneinfo import ZoneInfo
 
 from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import TaskRunner
@@ -118,7 +119,7 @@ def write_report(
     folder, third = None if out is None else Path(out), None
     if statement is not None:
         with file_at_hand(statement) as lines:
-            third = read_statement(lines)
+            third = read_statement(lines, ZoneInfo(rules.time_zone))
     report = reporting.report_sweep(open_desk(account), ended["sweep_id"], folder, rules, third)
     show_report(report)
     return report

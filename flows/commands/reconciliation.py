@@ -3,6 +3,7 @@
 from datetime import date
 from pathlib import Path
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 from cyclopts import Parameter
 
@@ -73,7 +74,7 @@ def reconcile(
         raise InputError("--window is a number of days, zero or more")
     scope = check_scope(desk, Scope(run_key, currency, window))
     rules = governing(desk, policy).policy or Policy()  # a mistake in a file is reported before anything is asked
-    kept = None if statement is None else read_statement(statement)
+    kept = None if statement is None else read_statement(statement, ZoneInfo(rules.time_zone))
     if offline:  # asks nothing, so it needs no Prefect
         print("reading the stored answers ...", flush=True)
         folder = None if out is None else out.absolute()

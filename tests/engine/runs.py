@@ -3,6 +3,7 @@
 import csv
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from tests.engine import paying
 from tests.proofs import ALL
@@ -87,8 +88,8 @@ def without_opening(report: dict[str, Any]) -> dict[str, Any]:
 def remake(
     desk: Desk, sweep_id: int, out: Path, statement: Path | None = None, *, files: bool = False
 ) -> dict[str, Any]:
-    third = None if statement is None else read_statement(statement)
     rules = governing(desk, None).policy or Policy()
+    third = None if statement is None else read_statement(statement, ZoneInfo(rules.time_zone))
     if files or ALL:
         return dict(report_sweep(desk, sweep_id, out, rules, third))
     judged = judge_sweep(desk, sweep_id, rules, third)

@@ -3,6 +3,7 @@
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import openpyxl
 import pytest
@@ -44,3 +45,32 @@ def test_a_date_of_a_workbook_may_have_a_time(style: str, written: str, tmp_path
     made.save(tmp_path / "statement.xlsx")
     [entry] = read_statement(tmp_path / "statement.xlsx").entries
     assert entry.booked_on == date(2026, 11, 25)
+
+
+@pytest.mark.parametrize(
+    ("written", "in_auckland", "in_los_angeles"),
+    [
+        ("2026-12-31T22:30:00Z", date(2027, 1, 1), date(2026, 12, 31)),
+        ("2027-01-01 03:30:00+00:00", date(2027, 1, 1), date(2026, 12, 31)),
+        ("2027-01-01T23:30:00+13:00", date(2027, 1, 1), date(2027, 1, 1)),
+        ("2027-01-01T03:30:00", date(2027, 1, 1), date(2027, 1, 1)),
+        ("2027-01-01T00:00:00Z", date(2027, 1, 1), date(2027, 1, 1)),
+        ("2027-01-01", date(2027, 1, 1), date(2027, 1, 1)),
+    ],
+)
+def test_a_time_with_a_zone_is_of_the_day_of_the_policy(
+    written: str, in_auckland: date, in_los_angeles: date, tmp_path: Path
+) -> None:
+    file = tmp_path / "statement.csv"
+    file.write_text(f"order_no,currency,amount,date\nX1,USDT,5,{written}\n")
+    zones = [ZoneInfo(name) for name in ("Pacific/Auckland", "America/Los_Angeles")]
+    days = [entry.booked_on for zone in zones for entry in read_statement(file, zone).entries]
+    assert days == [in_auckland, in_los_angeles]
+
+
+@pytest.mark.parametrize("written", ["0001-01-01T01:00:00Z", "2027-01-01T25:00:00Z"])
+def test_a_time_that_is_none_is_refused(written: str, tmp_path: Path) -> None:
+    file = tmp_path / "statement.csv"
+    file.write_text(f"order_no,currency,amount,date\nX1,USDT,5,{written}\n")
+    with pytest.raises(InvalidSheet, match="must be a day as year-month-day"):
+        read_statement(file, ZoneInfo("America/Los_Angeles"))

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time, tzinfo
 from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
@@ -30,9 +30,10 @@ LAYOUT = Layout(
 )
 
 
-def read_statement(path: Path) -> Statement:
+def read_statement(path: Path, zone: tzinfo = UTC) -> Statement:
     """Read the transactions of a statement, in its order: a sheet (CSV, XLSX), camt.053 or MT940.
 
+    `zone`: whose day a time of a sheet is of that says its own zone; a day, and a time without a zone, is as written.
     Raises `InvalidSheet` with every problem of every line of a sheet, or with the first one of a bank's file.
     """
     try:
@@ -45,7 +46,7 @@ def read_statement(path: Path) -> Statement:
         elif is_mt940(content):
             entries = read_mt940(_decoded(content))
         else:
-            entries = list(read_sheet(path, LAYOUT, _entry))
+            entries = list(read_sheet(path, LAYOUT, lambda row: _entry(row, zone)))
     except NotAStatement as error:
         raise file_problem(path, str(error), "other_format") from None
     return Statement(hashlib.sha256(content).hexdigest(), entries)
@@ -58,7 +59,7 @@ def _decoded(content: bytes) -> str:
         return content.decode("latin-1")
 
 
-def _entry(row: Row) -> StatementEntry:
+def _entry(row: Row, zone: tzinfo) -> StatementEntry:
     values, problems = row.values, []
     if "currency" not in values:
         problems.append(Problem("currency", "is required"))
@@ -79,7 +80,8 @@ def _entry(row: Row) -> StatementEntry:
     fee = read(("fee",), parse_amount)
     currency, fee_currency = (read((name,), asset_code) for name in ("currency", "fee_currency"))
     status = read(("status",), _status, "must be a status number, for example 99")
-    booked_on = read(("date",), _day, "must be a day as year-month-day, for example 2026-11-25; a time may follow")
+    is_day = "must be a day as year-month-day, for example 2026-11-25; a time may follow"
+    booked_on = read(("date",), lambda text: _day(text, zone), is_day)
     if problems:
         raise InvalidFields("row", problems)
     return StatementEntry(
@@ -102,8 +104,12 @@ def _status(text: str) -> OrderStatus:
     return OrderStatus(int(text))
 
 
-def _day(text: str) -> date:
+def _day(text: str, zone: tzinfo) -> date:
     day = date.fromisoformat(text[:10])
-    if text[10:]:
-        datetime.fromisoformat(text)
-    return day
+    moment = datetime.fromisoformat(text) if text[10:] else None
+    if moment is None or moment.tzinfo is None or moment.time() == time():  # programs write a day as its midnight
+        return day
+    try:
+        return moment.astimezone(zone).date()
+    except OverflowError:
+        raise ValueError from None
