@@ -3,6 +3,7 @@
 import functools
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from treasury.ledger.database import serialize
 from treasury.ledger.in_force import policy_at
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import is_sealed, seal
+from treasury.policy.model import Policy
 from treasury.reconciliation.entries import GIVEN, Statement, StatementEntry
 
 
@@ -28,7 +30,7 @@ def keep_statement(ledger: Ledger, sweep_id: int, as_of: int, statement: Stateme
         serialize(connection)
         lines = list(_read(key, connection.execute(select(table).order_by(table.c.id))))
         held = [{line.order_no: line for line in lines}]
-        if not _lists_people(connection, key, as_of):
+        if not _lists_people(policy_at(connection, key, as_of)):
             held.append({line.order_no: line for line in _explaining(connection, key, lines)})
         given = {"sweep_id": sweep_id, "file": statement.file, "given_by": os_user, "given_at": as_of}
         rows = [
@@ -62,7 +64,8 @@ def _given_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:
 
 
 def explaining_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:
-    """Return the lines that explain what moved, also those that a later one corrects, as they were given.
+    """Return the lines that explain what moved, also those that a later one corrects, as they were given, each with the
+    time zone of then.
 
     They are those that a report was given while no policy in force listed people. One that lists people later, or no
     more, changes nothing about lines that were given before it.
@@ -72,12 +75,16 @@ def explaining_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntr
 
 
 def _explaining(connection: Connection, key: LedgerKey, lines: Iterable[StatementEntry]) -> list[StatementEntry]:
-    lists_people = functools.cache(partial(_lists_people, connection, key))
-    return [line for line in lines if not lists_people(line.given_at)]
+    then = functools.cache(partial(policy_at, connection, key))
+    found = ((line, then(line.given_at)) for line in lines)
+    return [
+        replace(line, time_zone=None if policy is None else policy.time_zone)
+        for line, policy in found
+        if not _lists_people(policy)
+    ]
 
 
-def _lists_people(connection: Connection, key: LedgerKey, at: int) -> bool:
-    policy = policy_at(connection, key, at)
+def _lists_people(policy: Policy | None) -> bool:
     return policy is not None and bool(policy.people)
 
 

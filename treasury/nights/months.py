@@ -11,6 +11,7 @@ from treasury.ledger import closing
 from treasury.ledger.adjustments import adjustments
 from treasury.ledger.bookings import opened_after, order_bookings, receipt_bookings
 from treasury.ledger.controls import controls_of
+from treasury.ledger.in_force import policy_at
 from treasury.ledger.learnt_numbers import learnt_numbers
 from treasury.ledger.statement_lines import explaining_lines, last_lines
 from treasury.money import ZERO, exact
@@ -27,11 +28,17 @@ from treasury.reports.month import write_month
 
 @exact
 def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Mapping[str, Any]:
-    """Write the month (`2026-11`, in the policy's time zone) of every balance account; return its machine form.
+    """Write the month (`2026-11`, in the time zone of its policy) of every balance account; return its machine form.
 
     Raises `InputError` for what is no month, for one that has not begun, and while there is no report of everything.
     """
-    ledger, span = desk.ledger, span_of(month, policy.time_zone)
+    ledger = desk.ledger
+
+    def zone_at(moment: int) -> str:
+        then = ledger.look(lambda connection: policy_at(connection, ledger.key, moment))
+        return (then or policy).time_zone
+
+    span = span_of(month, zone_at)
     if span[0] > ledger.now():
         raise InputError(f"--month {month} has not begun in {policy.time_zone}")
     sweep_id = stored_sweep(desk, Scope())
@@ -63,7 +70,8 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
     }
     drawn, of_month = draw_month(accounts, bookings, shown, span)
     controls = controls_of(ledger, first, after)
-    return write_month(out or desk.settings.home / "months" / month, month, policy.time_zone, drawn, of_month, controls)
+    folder = out or desk.settings.home / "months" / month
+    return write_month(folder, month, zone_at(after - 1), drawn, of_month, controls)
 
 
 class _Others:

@@ -18,7 +18,8 @@ INCOMING = ("charge", PAYIN)
 class StatementEntry:
     """One transaction of the service's statement, `amount` in `currency`.
 
-    `file`: SHA-256 of the file; `given_by`, `given_at`: who gave it to a report, and when, Unix ms.
+    `file`: SHA-256 of the file; `given_by`, `given_at`: who gave it to a report, and when, Unix ms; `time_zone`: that
+    of the policy that was in force then, None where none was.
     """
 
     line: int
@@ -34,6 +35,7 @@ class StatementEntry:
     file: str = ""
     given_by: str = ""
     given_at: int = 0
+    time_zone: str | None = None
 
     @property
     def is_incoming(self) -> bool:
@@ -66,7 +68,7 @@ class StatementEntry:
     @property
     def content(self) -> dict[str, str | int | None]:
         """Return what the line says, as JSON has it."""
-        said = {name: value for name, value in asdict(self).items() if name not in GIVEN}
+        said = {name: value for name, value in asdict(self).items() if name not in (*GIVEN, "time_zone")}
         return {name: value if value is None or isinstance(value, int) else str(value) for name, value in said.items()}
 
     @classmethod

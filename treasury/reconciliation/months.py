@@ -1,9 +1,9 @@
 """Pure: a month of the balance accounts, and the entries that an accountant books."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from zoneinfo import ZoneInfo
@@ -92,20 +92,23 @@ class MonthLine:
         return {name: canonical(value) if isinstance(value, Decimal) else value for name, value in values.items()}
 
 
-def span_of(month: str, time_zone: str) -> tuple[int, int]:
-    """Return the first moment of a month, and of the one after it, in this time zone, Unix ms.
+def span_of(month: str, zone_at: Callable[[int], str]) -> tuple[int, int]:
+    """Return the first moment of a month, and of the one after it, Unix ms.
 
-    Raises `InputError` for what is no month.
+    `zone_at`: the time zone whose days counted at a moment, Unix ms: a month that is over ends as it did. Raises
+    `InputError` for what is no month.
     """
     wrong = InputError(f"--month is a year and a month, for example 2026-11 (got {month!r})")
     try:
-        first = datetime.strptime(month, "%Y-%m").replace(tzinfo=ZoneInfo(time_zone))
+        first = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
         after = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
     except ValueError:
         raise wrong from None
     if month != f"{first:%Y-%m}":  # `2026-1` would be another folder
         raise wrong
-    return int(first.timestamp() * 1000), int(after.timestamp() * 1000)
+    zones = (ZoneInfo(zone_at(int(each.timestamp() * 1000))) for each in (first, after))
+    starts = [each.replace(tzinfo=zone) for each, zone in zip((first, after), zones, strict=True)]
+    return int(starts[0].timestamp() * 1000), int(starts[1].timestamp() * 1000)
 
 
 @exact

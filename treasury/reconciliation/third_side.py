@@ -164,8 +164,8 @@ def with_entries(
         if opening is not None and place is not None:
             booked_from = None
             if entry.booked_on is not None and is_later_than(opening.as_of, entry, policy):
-                noon = datetime.combine(entry.booked_on, time(12), ZoneInfo(policy.time_zone))
-                booked_from = policy.day_start_ms(noon)
+                days = _days_of(entry, policy)
+                booked_from = days.day_start_ms(datetime.combine(entry.booked_on, time(12), ZoneInfo(days.time_zone)))
             line = MovementLine(entry.amount if entry.is_incoming else -entry.amount, booked_from)
             nights[place] = replace(nights[place], flows=nights[place].flows + Flows(lines=(line,)))
     return series
@@ -179,8 +179,15 @@ def others_movements(entries: Sequence[StatementEntry], ours: Collection[str]) -
 
 
 def is_later_than(opened_at: int, entry: StatementEntry, policy: Policy) -> bool:
-    """Tell whether a movement is known to be of a day after the opening."""
-    return entry.booked_on is not None and entry.booked_on > date.fromisoformat(policy.day_of(opened_at))
+    """Tell whether a movement is known to be of a day after the opening, by the time zone of when it was told."""
+    if entry.booked_on is None:
+        return False
+    return entry.booked_on > date.fromisoformat(_days_of(entry, policy).day_of(opened_at))
+
+
+def _days_of(entry: StatementEntry, policy: Policy) -> Policy:
+    """Return the policy with the time zone of when a line was given: what was reported then stays as it was."""
+    return policy if entry.time_zone is None else policy.model_copy(update={"time_zone": entry.time_zone})
 
 
 def roll_accounts(
