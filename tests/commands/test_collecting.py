@@ -64,6 +64,16 @@ def test_each_is_made_once_and_says_how_its_customer_pays(office: Office, sandbo
     assert len(sandbox.orders()) == 3
 
 
+def test_an_invoice_ends_by_the_days_of_the_policy_as_in_the_morning_report(office: Office) -> None:
+    collect(office, THREE)
+    one_day = {ref: datetime.fromisoformat(row["expires_at"]) for ref, row in office.results("invoices").items()}
+    policy = office.file("policy.toml", '[payouts.max_per_run]\nUSDT = "1"\n[reconciliation]\ninvoice_days = 30\n')
+    assert office.run("policy", "adopt", policy, "--by", "Ada Example").code == 0
+    assert collect(office, THREE).code == 0
+    for ref, row in office.results("invoices").items():
+        assert datetime.fromisoformat(row["expires_at"]) - one_day[ref] == timedelta(days=29)
+
+
 def test_what_was_paid_is_said_and_what_was_not_can_be_asked_for_again(office: Office, sandbox: RunningSandbox) -> None:
     text = HEAD + "".join(f"{name},on_line,100,USDT_TRC20,Consulting,ann,,\n" for name in ("a", "b", "c", "d"))
     collect(office, text)

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ from treasury.collect.receipts import expecting, receipt_of
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import InputError, InvalidSheet, NotConnected, OutcomeUnknown, Refused
 from treasury.files import copy_file, write_bytes, write_json
+from treasury.ledger.duplicates import DAY_MS
+from treasury.ledger.in_force import as_time
 from treasury.ledger.snapshots import REJECTED, claim_for_invoices, expect_receipt, expected_receipts
 from treasury.ledger.sweeps import RECEIPT
 from treasury.masking import known, mask_text
@@ -21,6 +22,8 @@ from treasury.money import canonical, parse_amount
 from treasury.orders.records import derive_request_id
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
+from treasury.payments.governing import governing
+from treasury.policy.model import Policy
 from treasury.provider.operation import SeenOrder
 from treasury.provider.orders import Pay, PayinRecord
 from treasury.provider.refusals import WRONG_SIGNATURE, RefusalKind
@@ -68,9 +71,6 @@ WITHOUT_LINK = (
 )
 """The advice about an invoice that the service has and whose link nobody here knows: no question shows a link."""
 
-DAY_MS = 86_400_000
-"""So long a checkout page or address is valid by default (public fact 6, row 5)."""
-
 UNPAID = ("expired", "failed", "rejected")
 """Outcomes of invoices that brought nothing and never will: `remaining.csv` has their rows."""
 
@@ -114,7 +114,8 @@ def collect_and_write(
     with desk.hold(run_key):
         made = _make(desk, run_key, rows)
         _follow(desk, made, follow_seconds)
-    return _write(made, run_key, out)
+    policy = governing(desk).policy or Policy()
+    return _write(made, run_key, out, policy.reconciliation.invoice_days)
 
 
 def look_at_invoices(desk: Desk, run_key: str, rows: Sequence[InvoiceRow]) -> dict[str, tuple[str, bool]]:
@@ -345,11 +346,11 @@ def _age_ms(desk: Desk, invoice: _Invoice) -> int:
     return desk.ledger.now() - int(invoice.told["sent_at"])
 
 
-def _write(made: Sequence[_Invoice], run_key: str, out: Path) -> Mapping[str, Any]:
+def _write(made: Sequence[_Invoice], run_key: str, out: Path, valid_days: int) -> Mapping[str, Any]:
     """Write `results.csv`, its workbook, the QR codes, `remaining.csv` and `run.json`, each for this start and as the
     newest; returns the summary. A `remaining.csv` that somebody went on with is not replaced."""
     own = start_folder(out)
-    results = [_result(each, own) for each in made]
+    results = [_result(each, own, valid_days) for each in made]
     counts = dict(sorted(Counter(str(result["outcome"]) for result in results).items()))
     names = ["results.csv", "results.xlsx", "remaining.csv", "run.json"]
     if (out / "remaining.csv").exists() and is_changed(out / "remaining.csv"):
@@ -380,7 +381,7 @@ def _remaining(made: Sequence[_Invoice]) -> Iterator[dict[str, str]]:
             yield {**cells, "row_ref": each.row_ref, STATUS: each.outcome, PROBLEM: _reason(each)}
 
 
-def _result(invoice: _Invoice, folder: Path) -> dict[str, object]:
+def _result(invoice: _Invoice, folder: Path, valid_days: int) -> dict[str, object]:
     told, seen = invoice.told, invoice.seen
     link = told.get("checkout_url") or told.get("wallet_url")
     scanned = told.get("receive_address") or told.get("qrcode_string") or link
@@ -401,7 +402,7 @@ def _result(invoice: _Invoice, folder: Path) -> dict[str, object]:
         "account_name": told.get("account_name"),
         "account_number": told.get("account_number"),
         "qr": _picture(invoice, scanned, folder) if invoice.outcome == "waiting" else None,
-        "expires_at": _expiry(told) if invoice.outcome == "waiting" else None,
+        "expires_at": _expiry(told, valid_days) if invoice.outcome == "waiting" else None,
         "reason": _reason(invoice),
         "next_action": WITHOUT_LINK if invoice.reason == NO_LINK else NEXT[invoice.outcome],
     }
@@ -426,10 +427,10 @@ def _plain(amount: Decimal | None) -> str | None:
     return None if amount is None else canonical(amount)
 
 
-def _expiry(told: Mapping[str, Any]) -> str | None:
-    """When the checkout ends where the account's settings say nothing else, UTC."""
+def _expiry(told: Mapping[str, Any], valid_days: int) -> str | None:
+    """When the checkout ends, UTC, as the morning report judges it."""
     at = told.get("created_at")
-    return None if at is None else f"{datetime.fromtimestamp((at + DAY_MS) / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return None if at is None else as_time(at + valid_days * DAY_MS)
 
 
 def _reason(invoice: _Invoice) -> str:
