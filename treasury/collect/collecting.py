@@ -111,10 +111,10 @@ def collect_and_write(
     except InvalidSheet as error:
         write_refused(out, file, error, LAYOUT, sheet)
         raise
+    policy = governing(desk).policy or Policy()  # what is wrong with it is said before anything is made
     with desk.hold(run_key):
         made = _make(desk, run_key, rows)
         _follow(desk, made, follow_seconds)
-    policy = governing(desk).policy or Policy()
     return _write(made, run_key, out, policy.reconciliation.invoice_days)
 
 
