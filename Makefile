@@ -40,7 +40,7 @@ quick: install
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not thorough and not prefect" -k "not postgresql"
 
 # For nights: what `make test` tries a few of, many times, and what is marked `proof`, every engine test on PostgreSQL too.
-PROOFS := PROOFS=all $(BIN)/python -m pytest -q --max-costs 0 --costs -n 3
+PROOFS := PROOFS=all $(BIN)/python -m pytest -q --max-costs 0 --costs -n 6
 proofs: install
 	$(PROOFS) --dist worksteal tests/matrix tests/machine tests/crash tests/planning tests/reconciliation
 	$(PROOFS) --dist loadfile tests/fuzz tests/engine tests/browser tests/commands tests/flows tests/packaging tests/sheets
