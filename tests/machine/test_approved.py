@@ -8,6 +8,7 @@ so many (`make histories`).
 
 import json
 import random
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -220,7 +221,9 @@ class Office:
     # --- hands in the ledger ---
 
     def write(self, statement: str, values: tuple[Any, ...]) -> int:
+        """Change the ledger; what the home saw goes, too, for it would end the history with a stop."""
         self.desk.close()
+        shutil.rmtree(self.folder / "home" / "seen", ignore_errors=True)
         with closing(sqlite3.connect(self.folder / "home" / "ledger.db")) as ledger, ledger:
             changed = ledger.execute(statement, values).rowcount
         self.open()
