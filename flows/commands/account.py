@@ -11,6 +11,7 @@ from flows.commands.prefect_server import configured_api, prepare_environment
 from flows.commands.proving import in_short, show_findings
 from treasury.account_file import read_account_file, write_account_file
 from treasury.errors import ConfigurationError, InputError
+from treasury.ledger.ledger import Ledger
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.signing import load_private_key, load_public_key
@@ -73,6 +74,8 @@ def connect(
     save = None
     if configured_api() is not None:  # what stands there is looked at before anything is written
         save = _block_to_save(account, paths["private_key_file"], platform_key, name, replace=replace)
+    # One that is another account's refuses this one before anything is written.
+    Ledger(settings.ledger_url, account.identity, settings.ledger_key_file).close()
     service = rules.model_dump(mode="json", exclude_unset=True)
     write_account_file(
         settings.account_file, base_url=account.base_url, partner_id=partner_id, service=service, **paths
@@ -80,9 +83,14 @@ def connect(
     print(f"  {settings.account_file}")
     if save is not None:
         save()
-    findings = prove_service(configured_desk())
+    desk = configured_desk()
+    findings = prove_service(desk)
     show_findings(findings)
-    print(f"connected: partner {partner_id} at {account.base_url}: {in_short(findings)}")
+    asked = desk.account
+    if asked.identity != account.identity or asked.private_key != account.private_key:
+        print("  what was saved has no effect: TREASURY_BASE_URL, TREASURY_PARTNER_ID or TREASURY_PRIVATE_KEY_FILE")
+        print("  of the environment says otherwise, and wins; unset it, and connect again")
+    print(f"connected: partner {asked.partner_id} at {asked.base_url}: {in_short(findings)}")
     return DONE if findings.is_well else BAD_INPUT
 
 

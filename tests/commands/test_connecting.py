@@ -109,3 +109,25 @@ def test_a_key_file_that_is_not_there_is_named_in_words(office: Office, sandbox:
     line = ["connect", "--base-url", sandbox.base_url, "--partner-id", "1", "--private-key", "nowhere.pem"]
     ended = office.run(*line)
     assert (ended.code, "nowhere.pem cannot be read: No such file or directory" in ended.err) == (2, True), ended.err
+
+
+def test_an_account_that_the_ledger_refuses_is_not_saved(office: Office, sandbox: RunningSandbox) -> None:
+    """The one that worked was gone: each command, and the night, was refused until somebody connected again."""
+    assert office.run("stop", "--by", "Ada Example", "--why", "a decision, so that the ledger is in use").code == 0
+    key = office.environ["TREASURY_PRIVATE_KEY_FILE"]
+    bare = {"TREASURY_BASE_URL": "", "TREASURY_PARTNER_ID": "", "TREASURY_PRIVATE_KEY_FILE": "", "PREFECT_API_URL": ""}
+    line = ["connect", "--base-url", sandbox.base_url, "--private-key", key, "--partner-id"]
+    assert office.run(*line, PARTNER_ID, **bare).code == 0
+    before = (office.home / "account.json").read_text()
+    ended = office.run(*line, "1234567", **bare)
+    assert (ended.code, "this ledger belongs to partner" in ended.err) == (2, True), ended.err
+    assert (office.home / "account.json").read_text() == before
+
+
+def test_connect_names_the_account_that_it_asked(office: Office, sandbox: RunningSandbox) -> None:
+    """The environment wins: `connect` asked its service, and said that the other one had answered."""
+    key = office.environ["TREASURY_PRIVATE_KEY_FILE"]
+    line = ["connect", "--base-url", "http://127.0.0.1:9", "--partner-id", "1", "--private-key", key]
+    ended = office.run(*line, PREFECT_API_URL="")
+    assert f"connected: partner {PARTNER_ID} at {sandbox.base_url}: " in ended.out, ended.out
+    assert "of the environment says otherwise, and wins" in " ".join(ended.out.split())
