@@ -8,6 +8,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import flows
+from treasury.clock import MACHINE
+from treasury.errors import ConfigurationError
 from treasury.payments.desk import desk_of
 from treasury.payments.governing import BUSINESS_DAYS, governing
 from treasury.policy.model import Policy
@@ -37,13 +39,34 @@ MOVES_MONEY = "moves-money"
 
 
 def read_deployments() -> list[dict[str, Any]]:
-    """The deployments that `prefect.yaml` declares; the wheel carries it beside the flows."""
+    """The deployments that `prefect.yaml` declares; the wheel carries it beside the flows.
+
+    People edit its times. Raises `ConfigurationError` that names what cannot be read.
+    """
     import yaml
 
     here = Path(flows.__file__).parent
     file = next(path for path in (here / "prefect.yaml", here.parent / "prefect.yaml") if path.exists())
-    declared: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["deployments"]
+    try:
+        declared: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["deployments"]
+        for each in declared:
+            for schedule in each["schedules"]:
+                _check_schedule(f"{file}: {each['name']}", schedule["cron"], schedule["timezone"])
+    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
+        said = f"lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        raise ConfigurationError(f"{file} cannot be read: {said}") from None
     return declared
+
+
+def _check_schedule(where: str, cron: str, zone: str) -> None:
+    from cronsim import CronSim, CronSimError
+
+    try:
+        CronSim(cron, MACHINE.now().astimezone(ZoneInfo(zone)))
+    except CronSimError as error:
+        raise ConfigurationError(f"{where}: cron {cron!r}: {error}") from None
+    except (KeyError, ValueError):
+        raise ConfigurationError(f"{where}: the time zone {zone!r} is not known") from None
 
 
 def build_deployments(paused: Collection[str] = ()) -> list[Any]:

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import os
+import re
 import signal
 import subprocess
 import time
@@ -21,6 +22,7 @@ from flows.commands.deployments import build_deployments, read_deployments
 from flows.commands.prefect_server import free_port
 from flows.commands.schedules import end_abandoned_runs, end_missed_runs, our_deployments
 from tests.commands.office import Office, eventually, processes_with
+from treasury.errors import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYMENTS = read_deployments()
@@ -56,6 +58,26 @@ def test_a_deployment_names_a_flow_and_parameters_it_takes(declared: dict[str, A
         if isinstance(value, str) and value.startswith("data/"):
             assert data.path(value.removeprefix("data/")).is_file()
     assert declared["description"]
+
+
+@pytest.mark.parametrize(
+    ("there", "typed", "said"),
+    [
+        ('"0 3 * * *"', '"0 3 * *"', "nightly: cron '0 3 * *': Wrong number of fields"),
+        ("Asia/Singapore", "Asia/Singapur", "daily: the time zone 'Asia/Singapur' is not known"),
+        ("deployments:", "deployments", "prefect.yaml cannot be read: while scanning a simple key"),
+        ("        timezone:", "        zone:", "prefect.yaml cannot be read: lacks 'timezone'"),
+    ],
+)
+def test_a_slip_in_a_schedule_is_told_in_words(
+    there: str, typed: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The README says to edit the times; `treasury status` and `treasury serve` ended with a traceback, code 1."""
+    text = (ROOT / "prefect.yaml").read_text(encoding="utf-8")
+    (tmp_path / "prefect.yaml").write_text(text.replace(there, typed), encoding="utf-8")
+    monkeypatch.setattr("flows.__file__", str(tmp_path / "flows" / "__init__.py"))
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        read_deployments()
 
 
 def test_schedules_parse_and_their_slugs_are_unique() -> None:
