@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import inspect
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -373,6 +374,10 @@ def test_connect_saves_the_path_of_the_key_and_not_the_key(office: Office, tmp_p
     assert office.run("runs", **home).last == "0 runs"
     kept = json.loads(text) | {"ledger_key_file": str(tmp_path / "elsewhere.key"), "service": {"buy": "quote"}}
     (tmp_path / "account.json").write_text(json.dumps(kept))
+    refused = office.run(*arguments, "--hash", "SHA256", **home)
+    assert (refused.code, json.loads((tmp_path / "account.json").read_text())) == (2, kept)
+    assert "elsewhere.key; put it back" in refused.err
+    shutil.copy(tmp_path / "ledger.key", tmp_path / "elsewhere.key")
     office.run(*arguments, "--hash", "SHA256", **home)
     after = json.loads((tmp_path / "account.json").read_text())
     assert after == kept | {"service": {"buy": "quote", "hash": "SHA256"}}
