@@ -74,7 +74,7 @@ def connect(
     save = None
     if configured_api() is not None:  # what stands there is looked at before anything is written
         save = _block_to_save(account, paths["private_key_file"], platform_key, name, replace=replace)
-    # One that is another account's refuses this one before anything is written.
+    # The ledger of another account refuses this one here, before anything is saved.
     Ledger(settings.ledger_url, account.identity, settings.ledger_key_file).close()
     service = rules.model_dump(mode="json", exclude_unset=True)
     write_account_file(

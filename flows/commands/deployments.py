@@ -51,7 +51,7 @@ def read_deployments() -> list[dict[str, Any]]:
         declared: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["deployments"]
         for each in declared:
             for schedule in each["schedules"]:
-                _check_schedule(f"{file}: {each['name']}", schedule["cron"], schedule["timezone"])
+                _check_schedule(f"{file}: {each['name']}", str(schedule["cron"]), str(schedule["timezone"]))
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         said = f"lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise ConfigurationError(f"{file} cannot be read: {said}") from None
@@ -65,7 +65,7 @@ def _check_schedule(where: str, cron: str, zone: str) -> None:
         CronSim(cron, MACHINE.now().astimezone(ZoneInfo(zone)))
     except CronSimError as error:
         raise ConfigurationError(f"{where}: cron {cron!r}: {error}") from None
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OSError):  # a folder of zones is no zone
         raise ConfigurationError(f"{where}: the time zone {zone!r} is not known") from None
 
 

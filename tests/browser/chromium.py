@@ -23,10 +23,10 @@ PHONE, DESKTOP = (375, 812), (1280, 900)
 _START_SECONDS, _REPLY_SECONDS = 30, 30
 
 _WITHOUT_GRAPHICS = ("--disable-gpu", "--disable-software-rasterizer", "--force-prefers-reduced-motion")
-"""A graphics processor that is computed, and things that move, take a processor for themselves as long as it runs."""
+"""Without these options Chromium computes a graphics processor and moves things, which keeps a processor busy."""
 
 _LOOK_SECONDS = 0.3
-"""Between two looks at a page: each may lay it out anew."""
+"""Seconds between two looks at a page: each look may make Chromium lay it out anew."""
 
 SECONDS = 60
 """So long a page may take to show what somebody waits for."""

@@ -40,7 +40,7 @@ def a_proxy() -> Iterator[tuple[str, list[bytes]]]:
 
 
 @pytest.mark.prefect
-@pytest.mark.costly("an embedded Prefect server")
+@pytest.mark.costly("a command as a process")
 @pytest.mark.parametrize("embedded", [False, pytest.param(True, marks=pytest.mark.proof)])
 def test_a_companys_proxy_is_asked_for_nothing_of_this_machine(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], *, embedded: bool

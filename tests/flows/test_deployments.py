@@ -64,7 +64,9 @@ def test_a_deployment_names_a_flow_and_parameters_it_takes(declared: dict[str, A
     ("there", "typed", "said"),
     [
         ('"0 3 * * *"', '"0 3 * *"', "nightly: cron '0 3 * *': Wrong number of fields"),
+        ('"0 3 * * *"', "3", "nightly: cron '3': Wrong number of fields"),
         ("Asia/Singapore", "Asia/Singapur", "daily: the time zone 'Asia/Singapur' is not known"),
+        ("Asia/Singapore", "Asia", "daily: the time zone 'Asia' is not known"),
         ("deployments:", "deployments", "prefect.yaml cannot be read: while scanning a simple key"),
         ("        timezone:", "        zone:", "prefect.yaml cannot be read: lacks 'timezone'"),
     ],

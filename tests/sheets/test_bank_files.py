@@ -1,7 +1,7 @@
 """Statements of banks: what is read of camt.053 and MT940, and what is refused by name."""
 
 from dataclasses import asdict
-from datetime import date
+from datetime import UTC, date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ CHARGES = "<Chrgs><TtlChrgsAndTaxAmt Ccy='EUR'>1.5</TtlChrgsAndTaxAmt></Chrgs>"
 def entries(folder: Path, text: str, name: str = "statement.sta") -> list[tuple[Any, ...]]:
     file = folder / name
     file.write_text(text)
-    read = [asdict(each) for each in read_statement(file).entries]
+    read = [asdict(each) for each in read_statement(file, UTC).entries]
     names = ("order_no", "request_id", "order_type", "amount", "status", "booked_on", "fee")
     return [tuple(each[name] for name in names) for each in read]
 

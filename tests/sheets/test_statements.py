@@ -1,6 +1,6 @@
 """A statement of the service in a sheet: what is read of a line, to its last digit, and what is refused."""
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -16,7 +16,7 @@ from treasury.sheets.statement import read_statement
 def line(folder: Path, currency: str, amount: str, fee_currency: str = "") -> StatementEntry:
     file = folder / "statement.csv"
     file.write_text(f"order_no,currency,amount,fee,fee_currency\nX1,{currency},{amount},1,{fee_currency}\n")
-    [entry] = read_statement(file).entries
+    [entry] = read_statement(file, UTC).entries
     return entry
 
 
@@ -43,7 +43,7 @@ def test_a_date_of_a_workbook_may_have_a_time(style: str, written: str, tmp_path
     sheet.append(["X1", "EUR", 5.25, datetime.fromisoformat(written)])
     sheet["D2"].number_format = style
     made.save(tmp_path / "statement.xlsx")
-    [entry] = read_statement(tmp_path / "statement.xlsx").entries
+    [entry] = read_statement(tmp_path / "statement.xlsx", UTC).entries
     assert entry.booked_on == date(2026, 11, 25)
 
 

@@ -3,6 +3,7 @@
 import csv
 import zipfile
 from collections.abc import Callable, Sized
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ READERS: dict[str, Callable[[Path], Sized]] = {
     "addresses": read_deposit_addresses,
     "provision": read_card_users,
     "balances": lambda path: read_balances(path)[0],
-    "statement": lambda path: read_statement(path).entries,
+    "statement": lambda path: read_statement(path, UTC).entries,
 }
 LAYOUTS = {
     "pay": beneficiaries.LAYOUT,

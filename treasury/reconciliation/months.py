@@ -74,8 +74,8 @@ class MonthLine:
         return sum(self.sums.values(), self.opening)
 
     def as_values(self) -> dict[str, str | Decimal | None]:
-        """Return it field by field. `difference`: the shown balance less the closing, but for what left after it was
-        read: in flight, or not explained."""
+        """Return it field by field. `difference`: the shown balance less the closing; what left after the balance was
+        read is no part of it. It is in flight, or not explained."""
         difference = None if self.shown is None else self.shown - (self.closing - self.left_since)
         return {
             "currency": self.currency,

@@ -92,7 +92,7 @@ class Sides:
         self._known: dict[str, Mask] = {}
 
     def _series(self, name: str) -> pd.Series:
-        """A column; one that is not there is empty. It is taken out of the frame once: most uses of it are quicker."""
+        """A column; one that is not there is empty. Taken out of the frame once: that takes longer than a use."""
         if name not in self._all:
             is_there = name in self.frame
             self._all[name] = self.frame[name] if is_there else pd.Series(None, self.frame.index, dtype=object)

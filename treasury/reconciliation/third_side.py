@@ -179,7 +179,7 @@ def others_movements(entries: Sequence[StatementEntry], ours: Collection[str]) -
 
 
 def is_later_than(opened_at: int, entry: StatementEntry, policy: Policy) -> bool:
-    """Tell whether a movement is known to be of a day after the opening, by the time zone of when it was told."""
+    """Tell whether a movement is known to be of a day after the opening, in the time zone of when it was given."""
     if entry.booked_on is None:
         return False
     return entry.booked_on > date.fromisoformat(_days_of(entry, policy).day_of(opened_at))

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import date, datetime, time, tzinfo
 from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
@@ -30,7 +30,7 @@ LAYOUT = Layout(
 )
 
 
-def read_statement(path: Path, zone: tzinfo = UTC) -> Statement:
+def read_statement(path: Path, zone: tzinfo) -> Statement:
     """Read the transactions of a statement, in its order: a sheet (CSV, XLSX), camt.053 or MT940.
 
     `zone`: whose day a time of a sheet is of that says its own zone; a day, and a time without a zone, is as written.
