@@ -9,6 +9,7 @@ import pytest
 
 from tests.commands.office import Office, read_rows
 from tests.commands.proxy import Proxy, absent, broken, running_proxy, with_data
+from treasury.ledger.statement_lines import kept_lines
 from treasury.reports.reconciliation import FILES
 from treasury.sandbox import RunningSandbox
 
@@ -163,6 +164,19 @@ def test_the_same_night_is_reported_again_offline_and_a_break_is_accepted(office
     assert verdict == "warnings"  # a payment was shown as failed when the account was opened, and as paid later
     report = json.loads((again / "reconciliation.json").read_text())
     assert [each["accepted"]["by"] for each in report["breaks"] if each["accepted"]] == ["Ana"] * 3
+
+
+@pytest.mark.parametrize("offline", [(), ("--offline",)], ids=["asked", "offline"])
+def test_the_time_of_a_statement_is_of_the_day_of_the_policy_in_force(
+    offline: tuple[str, ...], sandbox: RunningSandbox, open_office: Callable[..., Office]
+) -> None:
+    office = open_office(sandbox.base_url)
+    policy = office.file("policy.toml", 'time_zone = "America/Los_Angeles"\n[payouts.max_per_run]\nUSDT = "1"\n')
+    assert office.run("policy", "adopt", policy, "--by", "Ada Example").code == 0
+    assert office.run("reconcile").code == 0
+    line = "order_no,currency,amount,status,date\nX1,USDT_TRC20,7,99,2026-11-25T01:00:00Z\n"
+    assert office.run("reconcile", "--statement", office.file("statement.csv", line), *offline).code in (0, 5)
+    assert [each.booked_on for each in kept_lines(office.desk().ledger, None)] == [date(2026, 11, 24)]
 
 
 def test_a_statement_shows_a_payment_that_nobody_meant(office: Office, proxy: Proxy) -> None:
