@@ -127,3 +127,31 @@ def test_an_account_file_that_cannot_be_read_is_told_in_words(office: Office) ->
     file.rmdir()
     office.file("account.json", "{").chmod(0o600)
     assert "cannot be read: it is no JSON (" in one_line_error(office.run("runs"))
+
+
+@pytest.mark.parametrize("url", ["sqlite:///ledger.db", "sqlite:///:memory:", "sqlite:///~/ledger.db"])
+def test_a_ledger_without_its_whole_path_is_refused(
+    url: str, office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each folder that a command was started in had a ledger of its own: a night that saw nothing of what had left."""
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.iterdir())
+    for words in (("runs",), ("backup", "one.backup")):
+        assert "sqlite:////folder/ledger.db" in one_line_error(office.run(*words, TREASURY_LEDGER_URL=url))
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_ledger_whose_address_is_none_is_named(office: Office) -> None:
+    for words in (("runs",), ("backup", "one.backup")):
+        ended = office.run(*words, TREASURY_LEDGER_URL=str(office.home / "ledger.db"))
+        assert "TREASURY_LEDGER_URL is not a database URL" in one_line_error(ended)
+    assert "ledger    PROBLEM: TREASURY_LEDGER_URL" in office.run("doctor", TREASURY_LEDGER_URL="ledger.db").out
+
+
+def test_a_ledger_that_cannot_be_opened_is_named(office: Office) -> None:
+    """As on a disk that became read-only: here a folder is in the ledger's place."""
+    file = office.home / "ledger.db"
+    file.mkdir()
+    for words in (("runs",), ("backup", "one.backup")):
+        said = one_line_error(office.run(*words))
+        assert (str(file) in said, "read-only" in said) == (True, True), said

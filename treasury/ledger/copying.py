@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
-from treasury.ledger.database import open_engine, serialize, sqlite_file
+from treasury.ledger.database import CLOSED, OPEN_IT, open_engine, serialize, sqlite_file
 from treasury.ledger.migrations import check_readable, read_meta, tables_of
 
 AT_ONCE = 1_000
@@ -37,7 +37,7 @@ def copy_ledger(url: str, copy: Path) -> dict[str, str]:
     Raises `ConfigurationError` when there is no ledger, or it cannot be read.
     """
     file = sqlite_file(url)
-    with _as_configuration("the ledger cannot be copied"):
+    with _as_configuration(f"the ledger {file or 'on its server'} cannot be copied"):
         if file is None:
             return _copy_postgresql(url, copy)
         if not file.exists():
@@ -154,6 +154,7 @@ def _as_configuration(what: str) -> Iterator[None]:
     except DBAPIError as error:
         raise ConfigurationError(f"{what}: {error.orig}") from None
     except sqlite3.Error as error:
-        raise ConfigurationError(f"{what}: {error}") from None
+        why = f": {OPEN_IT}" if str(getattr(error, "sqlite_errorname", "")).startswith(CLOSED) else ""
+        raise ConfigurationError(f"{what}: {error}{why}") from None
     except OSError as error:
         raise ConfigurationError(f"{what}: {error.strerror}: {error.filename}") from None

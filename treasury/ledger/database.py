@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import PoolProxiedConnection
@@ -70,18 +70,33 @@ class _Compiled(LRUCache[Any, Any]):
 _COMPILED = {"sqlite": _Compiled(500), "postgresql": _Compiled(500)}
 
 
+def _parse(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ArgumentError:
+        raise ConfigurationError(
+            "TREASURY_LEDGER_URL is not a database URL: sqlite:////folder/ledger.db or postgresql://user@host/name"
+        ) from None
+
+
 def sqlite_file(url: str) -> Path | None:
-    """The file of a SQLite ledger; None for another database."""
-    parsed = make_url(url)
-    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
+    """The file of a SQLite ledger; None for another database. Raises `ConfigurationError` for no URL, or no whole path:
+    a relative one is another ledger in each folder that a command starts in."""
+    parsed = _parse(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        return None
+    file = Path(parsed.database)
+    if not file.is_absolute():
+        raise ConfigurationError(
+            f"TREASURY_LEDGER_URL names the ledger {file} without its whole path, so that it would be another one in "
+            "each folder that a command starts in: write it with four slashes, as sqlite:////folder/ledger.db"
+        )
+    return file
 
 
 def open_engine(url: str, *, writes: bool) -> Engine:
     """Open the database. SQLite: WAL, every commit synced, writers wait for each other instead of failing."""
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        raise ConfigurationError("TREASURY_LEDGER_URL is not a database URL") from None
+    parsed = _parse(url)
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(url, writes=writes)
     if parsed.get_backend_name() != "postgresql":
@@ -252,14 +267,17 @@ def group_of(connection: Connection) -> Group:
     return group
 
 
-def unusable(what: str, error: DBAPIError) -> ConfigurationError:
-    """Return what a failure of the ledger's database means: `opened`, `read` or `written` is what it cannot be."""
+def unusable(what: str, error: DBAPIError, file: Path | None = None) -> ConfigurationError:
+    """Return what a failure of the ledger's database means: `opened`, `read` or `written` is what it cannot be. `file`:
+    the ledger's, if it has one."""
     said = {getattr(error.orig, name, None) for name in ("sqlite_errorname", "sqlstate")}
     if said & FULL:
         return DiskFull(str(error.orig))
     says_away = isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") in AWAY
     if what != "opened" and (error.connection_invalidated or says_away):  # it was there when it was opened
         return LedgerLost(str(error.orig))
+    if file is not None and any(str(name).startswith(CLOSED) for name in said):
+        return ConfigurationError(f"the ledger {file} cannot be {what}: {error.orig}: {OPEN_IT}")
     return ConfigurationError(f"the ledger cannot be {what}: {error.orig}")
 
 
@@ -268,6 +286,11 @@ AWAY = {None, "57P01", "57P02", "57P03"}
 
 FULL = {"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "53100"}
 """Names that SQLite and PostgreSQL give a disk that is full; of SQLite the second one when a ledger is opened."""
+
+CLOSED = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
+"""Begin the names that SQLite gives a file or folder that is read-only, or somebody else's."""
+
+OPEN_IT = "nobody who may not write to the file and to its folder can use it, nor anybody on a disk that is read-only"
 
 
 VICTIM = {"40001", "40P01"}
@@ -299,7 +322,7 @@ class Writer:
         try:
             self._connection = engine.connect()
         except DBAPIError as error:
-            raise unusable("opened", error) from None
+            raise unusable("opened", error, self._file) from None
         self._opened = self._inode()
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self._thread.start()
@@ -416,5 +439,5 @@ class Writer:
             return
         reason = self._lost or error
         if isinstance(reason, DBAPIError):
-            reason = unusable("written", reason)
+            reason = unusable("written", reason, self._file)
         group[0][1](None, reason)
