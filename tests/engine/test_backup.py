@@ -304,6 +304,17 @@ def test_a_home_that_is_not_empty_is_left_alone(backup: Path, tmp_path: Path, na
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_the_ledgers_own_key_is_in_nobodys_way(home: Settings, backup: Path, elsewhere: Settings) -> None:
+    """Where secrets are kept, as the units and containers do, it is there before a restore, and stays."""
+    secrets = replace(elsewhere, ledger_key_file=home.ledger_key_file)
+    number = home.ledger_key_file.stat().st_ino
+    restore_backup(secrets, backup)
+    assert unmarked(held(secrets)) == unmarked(held(home))
+    assert home.ledger_key_file.stat().st_ino == number
+    assert not elsewhere.ledger_key_file.exists()
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_a_database_that_is_not_empty_is_left_alone(backup: Path, tmp_path: Path, postgres: Callable[[], str]) -> None:
     elsewhere = home_of(tmp_path / "elsewhere", postgres())
     with plain_engine(elsewhere.ledger_url).begin() as connection:
