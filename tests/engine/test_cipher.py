@@ -1,6 +1,7 @@
 """Payloads: encrypted for the row that they are stored at, and readable nowhere else."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,8 +55,8 @@ def test_what_an_older_ledger_holds_is_read() -> None:
 
 @pytest.mark.parametrize("content", [b"short", b"!" * 44, b""])
 def test_a_file_without_a_key_is_refused(content: bytes) -> None:
-    with pytest.raises(ConfigurationError, match="32 bytes"):
-        LedgerKey(content)
+    with pytest.raises(ConfigurationError, match=r"key file /keys/ledger\.key holds no key, which is 32 bytes"):
+        LedgerKey.of(content, Path("/keys/ledger.key"))
 
 
 @pytest.mark.both_databases

@@ -348,8 +348,13 @@ def test_a_ledger_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         Ledger("mysql://host/name", "http://127.0.0.1:1|1", tmp_path / "key")
     (tmp_path / "bad.key").touch(mode=0o600)
     (tmp_path / "bad.key").write_text("short")
-    with pytest.raises(ConfigurationError, match="32 bytes"):
+    with pytest.raises(ConfigurationError, match=f"{tmp_path / 'bad.key'} holds no key, which is 32 bytes"):
         Ledger(f"sqlite:///{tmp_path}/ledger.db", "http://127.0.0.1:1|1", tmp_path / "bad.key")
+    Ledger(f"sqlite:///{tmp_path}/ledger.db", "http://127.0.0.1:1|1", tmp_path / "key").close()
+    (tmp_path / "other.key").touch(mode=0o600)
+    (tmp_path / "other.key").write_text("A" * 43 + "=")
+    with pytest.raises(ConfigurationError, match=f"another key than {tmp_path / 'other.key'} holds"):
+        Ledger(f"sqlite:///{tmp_path}/ledger.db", "http://127.0.0.1:1|1", tmp_path / "other.key")
 
 
 @pytest.mark.both_databases

@@ -136,7 +136,7 @@ def _read_key(file: Path, meta: Mapping[str, str]) -> bytes:
         raise WrongLedgerKey(no_key(file)) from None
     except OSError as error:
         raise ConfigurationError(f"the ledger key file {file} cannot be read: {why_unread(error)}") from None
-    if LedgerKey(content.strip()).fingerprint != meta["key"]:
+    if LedgerKey.of(content.strip(), file).fingerprint != meta["key"]:
         raise WrongLedgerKey(f"{file} is not the key of this ledger: point TREASURY_LEDGER_KEY_FILE at it")
     return content
 

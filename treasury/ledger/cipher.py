@@ -36,10 +36,7 @@ class LedgerKey:
     """The keys that are derived from the 32 bytes of a key file, one for each purpose."""
 
     def __init__(self, key: bytes) -> None:
-        try:
-            self._fernet = Fernet(key)  # what ledgers hold that were written before payloads were bound to their rows
-        except ValueError:
-            raise ConfigurationError("the ledger key file does not hold 32 bytes in URL-safe base64") from None
+        self._fernet = Fernet(key)  # what ledgers hold that were written before payloads were bound to their rows
         self._encryption = hashlib.sha256(b"payload|" + key).digest()
         self._cipher = AESGCM(self._encryption)
         self._secret = hashlib.sha256(b"match|" + key).digest()
@@ -62,10 +59,22 @@ class LedgerKey:
         try:
             if not file.exists():
                 make_once(file, Fernet.generate_key() + b"\n")
-            return cls(read_private(file, "ledger key file").strip())
+            content = read_private(file, "ledger key file").strip()
         except OSError as error:
             raise ConfigurationError(
                 f"the ledger key file {file} cannot be read or made: {why_unread(error)}"
+            ) from None
+        return cls.of(content, file)
+
+    @classmethod
+    def of(cls, content: bytes, file: Path) -> "LedgerKey":
+        """Return the key that a key file holds. Raises `ConfigurationError`."""
+        try:
+            return cls(content)
+        except ValueError:
+            raise ConfigurationError(
+                f"the ledger key file {file} holds no key, which is 32 bytes in URL-safe base64: put back what it "
+                "held, from a backup if need be, for no other key reads a ledger; where there is none yet, remove the file"
             ) from None
 
     def encrypt(self, payload: Mapping[str, Any], *place: str) -> bytes:

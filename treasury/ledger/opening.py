@@ -45,7 +45,8 @@ def open_tables(connection: Connection, account: str, key_file: Path) -> tuple[L
             )
     if found and found["key"] != key.fingerprint:
         raise WrongLedgerKey(
-            "this ledger was written with another key; point TREASURY_LEDGER_KEY_FILE at the key it was made with"
+            f"this ledger was written with another key than {key_file} holds: put its own back, from a backup if need "
+            "be, or point TREASURY_LEDGER_KEY_FILE at it"
         )
     account = found.get("account", account)
     key.bind_to(canonical_account(account))
