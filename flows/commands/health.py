@@ -86,7 +86,7 @@ def _checks(settings: Settings) -> Iterator[tuple[str, Callable[[], str | list[s
     yield "orders", lambda: say_orders(desk().ledger)
     yield "waiting", lambda: say_waiting_plans(desk().ledger)
     yield "runs", lambda: say_last_runs(desk().ledger)
-    yield "epoch", lambda: say_epoch(desk().ledger)
+    yield "epoch", lambda: say_epoch(desk())
     yield "sending", lambda: say_stop(desk().ledger)
     yield "waits", lambda: say_windows(settings, settings.account())
     yield "quotes", lambda: say_statuses(desk().ledger, desk().account.rules)

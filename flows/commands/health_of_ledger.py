@@ -13,6 +13,7 @@ from treasury.ledger.in_force import as_time
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import genuine_policy, is_rehearsal, running_recovery
 from treasury.orders.states import Hold, State
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
 from treasury.proving.findings import ProofVerdict
@@ -131,15 +132,19 @@ def waits_for_people(ledger: Ledger) -> str:
     return ", ".join(said for said, number in found.items() if number)
 
 
-def say_epoch(ledger: Ledger) -> str:
-    """Tell whether an epoch runs, and why."""
-    why = why_epoch(ledger)
-    if why is None:
-        return "none runs: this ledger is as new as the service, as far as this machine knows"
-    return (
-        f"one runs: this ledger is older than the service ({why}); what was recorded before it is held, and the "
-        "service is asked about everything before it is sent"
-    )
+def say_epoch(desk: Desk) -> str:
+    """Tell whether an epoch runs, or begins with the next start, and why."""
+    asked = "the service is asked about everything before it is sent"
+    if (why := desk.why_older()) is not None:
+        return (
+            f"one begins with the next start of a run: this ledger may be older than the service ({why}); what was "
+            f"recorded before is held then, and {asked}"
+        )
+    if (why := why_epoch(desk.ledger)) is not None:
+        return (
+            f"one runs: this ledger is older than the service ({why}); what was recorded before it is held, and {asked}"
+        )
+    return "none runs: this ledger is as new as the service, as far as this machine knows"
 
 
 def say_stop(ledger: Ledger) -> str:

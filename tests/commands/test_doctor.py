@@ -169,6 +169,17 @@ def test_a_key_that_others_can_replace_is_not_used(office: Office, tmp_path: Pat
     assert str(key) in ended.out
 
 
+def test_the_doctor_says_of_a_restored_ledger_that_it_may_be_older(office: Office) -> None:
+    """It said that the ledger was as new as the service, until a run of it was started."""
+    backup = office.home / "one.backup"
+    assert office.run("backup", str(backup)).code == 0
+    restored = {"TREASURY_HOME": str(office.home / "restored")}
+    assert office.run("restore", str(backup), **restored).code == 0
+    told = office.run("doctor", **restored).out
+    assert "epoch     one begins with the next start of a run: " in told
+    assert "(it was restored from a backup)" in told
+
+
 def test_the_doctor_says_what_is_held_and_why_and_whether_an_epoch_runs(office: Office) -> None:
     told = office.run("doctor").out
     assert "held      nothing is held\n" in told

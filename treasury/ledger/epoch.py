@@ -159,6 +159,18 @@ def why_epoch(ledger: Ledger) -> str | None:
     return ledger.write(work)
 
 
+def why_older(ledger: Ledger, token: LedgerToken, file: Path | None) -> str | None:
+    """Why the next start begins an epoch, in words; None when nothing says so. `file` as for `check_standing`."""
+
+    def work(connection: Connection) -> str | None:
+        return _why_older(connection, meta_of(connection), token.read(), place_of(connection, file))
+
+    try:
+        return ledger.look(work)
+    except ValueError as error:  # a token that cannot be read
+        return str(error)
+
+
 def _why_older(connection: Connection, meta: Mapping[str, str], count: Count | None, place: str) -> str | None:
     """Why the ledger may be older than the service, in words; None when nothing says so."""
     if "restored_at" in meta:

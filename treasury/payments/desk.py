@@ -13,7 +13,7 @@ from treasury.errors import ConfigurationError, NotConnected, RunHeld, Stopped
 from treasury.ledger.changed_orders import hold_changed, hold_changed_elsewhere
 from treasury.ledger.database import sqlite_file
 from treasury.ledger.deletions import SeenFile
-from treasury.ledger.epoch import Standing, begin_epoch, check_standing, register_machine
+from treasury.ledger.epoch import Standing, begin_epoch, check_standing, register_machine, why_older
 from treasury.ledger.holder import MachineLock
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.pauses import Pauses
@@ -103,6 +103,10 @@ class Desk:
     def check_standing(self) -> Standing:
         """How far the ledger can be trusted now: an epoch begins if it may be older than the service."""
         return check_standing(self.ledger, self.token, self.seen, sqlite_file(self.settings.ledger_url))
+
+    def why_older(self) -> str | None:
+        """Why the next start holds what waits and asks about everything, in words; None when nothing says so."""
+        return why_older(self.ledger, self.token, sqlite_file(self.settings.ledger_url))
 
     def check_not_aborted(self, run_key: str) -> None:
         """Raise `Stopped` when an error or an interruption ended this run, perhaps in another thread."""
