@@ -48,7 +48,9 @@ def listen(*, port: int | None = None, host: str = "127.0.0.1", metrics: str | N
     with receiving(desk) as (server, counts), measured, listening_at(host, chosen) as door:
         print(f"listening on http://{host}:{door.getsockname()[1]}; Ctrl-C ends it", flush=True)
         # uvicorn shuts down in order, restores this handler and raises the signal again.
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        for ends in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(ends) is not signal.SIG_IGN:  # `nohup` ignores one
+                signal.signal(ends, lambda *_: signal.raise_signal(signal.SIGINT))
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             server.run(sockets=[door])

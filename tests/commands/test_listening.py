@@ -296,6 +296,19 @@ def is_due(notice: Mapping[str, Any], sandbox: RunningSandbox) -> bool:
     return notice["due_at"] is not None and notice["due_at"] <= sandbox.clock.now()
 
 
+@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGHUP])
+def test_a_listener_whose_service_or_terminal_ends_says_what_it_kept(
+    ends: signal.Signals, office: Office, platform: Platform
+) -> None:
+    """A closed terminal ended it with a traceback."""
+    trusting(office, platform.public)
+    with listening(office) as (process, where):
+        assert platform.tell(where, platform.signed(request_id="d-1", order_type="extract")) == 200
+        process.send_signal(ends)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out.splitlines()[-1], err) == (0, "1 kept, 0 repeated, 0 refused", "")
+
+
 @pytest.mark.costly("a listener is killed and started again, as often as a process can be")
 def test_killed_at_any_time_nothing_that_was_answered_is_lost(office: Office, platform: Platform) -> None:
     trusting(office, platform.public)
