@@ -74,7 +74,7 @@ class LedgerKey:
         except ValueError:
             raise ConfigurationError(
                 f"the ledger key file {file} holds no key, which is 32 bytes in URL-safe base64: put back what it "
-                "held, from a backup if need be, for no other key reads a ledger; where there is none yet, remove the file"
+                "held, from a backup if need be, for no other key reads a ledger; where there is none, remove the file"
             ) from None
 
     def encrypt(self, payload: Mapping[str, Any], *place: str) -> bytes:
