@@ -305,7 +305,7 @@ def test_a_home_that_is_not_empty_is_left_alone(backup: Path, tmp_path: Path, na
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_the_ledgers_own_key_is_in_nobodys_way(home: Settings, backup: Path, elsewhere: Settings) -> None:
-    """It is there before a restore where secrets have a place of their own, as with the units and containers; it stays."""
+    """It is there before a restore where secrets have a place of their own (units, containers)."""
     secrets = replace(elsewhere, ledger_key_file=home.ledger_key_file)
     number = home.ledger_key_file.stat().st_ino
     restore_backup(secrets, backup)
