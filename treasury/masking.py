@@ -72,7 +72,7 @@ def last_of(account: str) -> str:
 def normalise(text: str) -> str:
     """Letters and digits alone, without case and accents."""
     plain = unicodedata.normalize("NFKD", text) if not text.isascii() else text
-    return "".join(char for char in plain.casefold() if char.isalnum())
+    return "".join(filter(str.isalnum, plain.casefold()))
 
 
 def tokens_of(value: object) -> Iterator[str]:

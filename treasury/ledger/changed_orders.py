@@ -51,11 +51,11 @@ def hold_changed_of(ledger: Ledger, orders: Iterable[Order]) -> None:
         hold_changed(ledger, run_key)
 
 
-def hold_changed_elsewhere(ledger: Ledger) -> None:
-    """Hold what was changed by hand of the newest orders of all runs: the limit of the day and the duplicates of a run
-    that is about to leave count them."""
+def hold_changed_elsewhere(ledger: Ledger, run_key: str) -> None:
+    """Hold what was changed by hand of the newest orders of all other runs: the limit of the day and the duplicates of
+    this one, which is about to leave, count them."""
     table = schema.orders
-    rows = ledger.read(select(table).order_by(table.c.id.desc()).limit(CHECKED))
+    rows = ledger.read(select(table).where(table.c.run_key != run_key).order_by(table.c.id.desc()).limit(CHECKED))
     hold_changed_of(ledger, map(partial(read_row, Order), rows))
 
 

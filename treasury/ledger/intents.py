@@ -248,10 +248,10 @@ def record_intents(
     ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent], rules: IntentRules
 ) -> int:
     """Record payments that are not recorded, and hold those that a rule holds; returns how many they are."""
-    new = 0
-    replaced = _check_replaced(ledger, connection, run_key, intents)
+    new, replaced = 0, dict[str, str]()
     absences = absences_needed(connection, ledger.now())
     for some in batched(intents):
+        replaced |= _check_replaced(ledger, connection, run_key, some)
         more = {"absences_needed": absences, "counted_on": rules.day}
         rows = [_row(ledger, run_key, intent, replaced.get(intent.row_ref)) | more for intent in some]
         connection.execute(insert(schema.orders), [{**row, "checksum": seal_new(ledger.key, row)} for row in rows])
@@ -268,8 +268,7 @@ def _check_replaced(ledger: Ledger, connection: Connection, run_key: str, intent
     wanted = {intent.row_ref: intent.replaces for intent in intents if intent.replaces is not None}
     if problems := why_not_replaced(connection, ledger, run_key, wanted):
         row_ref, why = next(iter(problems.items()))
-        more = f" (and {len(problems) - 1} rows more)" if len(problems) > 1 else ""
-        raise InputError(f"run {run_key}, row {row_ref}: {wanted[row_ref]} {why}{more}; nothing was sent")
+        raise InputError(f"run {run_key}, row {row_ref}: {wanted[row_ref]} {why}; nothing was sent")
     return replaced_by(connection, ledger, wanted)
 
 

@@ -103,7 +103,7 @@ _Value = str | int | Decimal | None
 
 
 def _joined(values: Iterable[_Value]) -> bytes:
-    return "\x1f".join(map(_text, values)).encode()
+    return "\x1f".join([each if type(each) is str else _text(each) for each in values]).encode()
 
 
 def _text(value: _Value) -> str:
@@ -114,12 +114,10 @@ def _text(value: _Value) -> str:
 
 def seal_new(key: LedgerKey, row: Mapping[str, Any]) -> str:
     """The checksum of an order that is about to be inserted, from its columns."""
-    given = {each.name: None for each in fields(Order)} | {"id": 0, "status": None, "doubtful": False, **row}
-    return seal_order(key, with_columns(Order.of(given), {name: given[name] for name in READ_COLUMNS}))
+    return seal_order(key, with_columns(_EMPTY, row))
 
 
-READ_COLUMNS = ("state", "amount", "receive_amount", "ceiling", "bound", "fee", "told_fee")
-"""Columns that a record holds in another form than the database."""
+_EMPTY = Order.of(dict.fromkeys((each.name for each in fields(Order)), None) | {"id": 0, "doubtful": False})
 
 
 def is_sealed_order(key: LedgerKey, order: Order) -> bool:

@@ -79,7 +79,7 @@ class Desk:
                 self.standing = self.check_standing()
                 self.ledger.recover(run_key)
                 hold_changed(self.ledger, run_key)
-                hold_changed_elsewhere(self.ledger)
+                hold_changed_elsewhere(self.ledger, run_key)
                 self.aborted_runs.discard(run_key)
             try:
                 yield

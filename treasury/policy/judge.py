@@ -219,22 +219,19 @@ def judge_rows(rows: Iterable[PayoutRow], limits: PaymentLimits) -> list[RowProb
 def judge_unbounded(rows: Iterable[PayoutRow], limits: PaymentLimits) -> list[RowProblem]:
     """Problems of rows whose debit nothing bounds: neither they, nor an estimate, nor the policy."""
     said = "cannot be paid: the service does not say what it costs, and nothing that is sent bounds that"
-    unpriced = [
-        RowProblem(row.line, row.row_ref, "qrcode", said, code="unbounded")
-        for row in rows
-        if row.route is Route.QR_CODE and row.estimate is None
-    ]
     rule = (
         "is needed: this row fixes what is received, and the service did not say a rate, so nothing bounds what it "
         "debits; give the most that it may debit here, or set max_per_payout.{} in the policy"
     )
-    return unpriced + [
-        RowProblem(row.line, row.row_ref, "max_pay_amount", rule.format(row.currency), code="unbounded")
-        for row in rows
-        if row.route is not Route.QR_CODE
-        and row.amount is None
-        and row.ceiling(limits.max_per_payout.get(row.currency)) is None
-    ]
+    found = []
+    for row in rows:
+        if row.route is Route.QR_CODE:
+            if row.estimate is None:
+                found.append(RowProblem(row.line, row.row_ref, "qrcode", said, code="unbounded"))
+        elif row.amount is None and row.ceiling(limits.max_per_payout.get(row.currency)) is None:
+            asked = rule.format(row.currency)
+            found.append(RowProblem(row.line, row.row_ref, "max_pay_amount", asked, code="unbounded"))
+    return found
 
 
 def judge_service(rows: Iterable[PayoutRow], service: ServiceRules) -> list[RowProblem]:

@@ -244,7 +244,8 @@ class Operation(WireModel, Generic[R]):
         # A condition on a field that is itself wrong or missing says nothing.
         broken = [rule.check(given) for rule in self.rules if rule.when not in named]
         problems += [problem for problem in broken if problem is not None and problem.field not in named]
-        problems += [] if problems else unsignable(given)
+        if not problems and (self._has_objects() or not all(map(is_whole, given.values()))):
+            problems += unsignable(given)
         if problems:
             raise InvalidFields(self.operation_name(), problems) from None
 
