@@ -388,3 +388,8 @@ def test_what_cannot_be_signed_for_certain_inside_of_an_object_is_named(
     fields = put(examples[name], ".".join(place), f"Ring {character}1")
     assert set(problems(name, fields)) == {".".join(place)}
     build(name, put(fields, ".".join(place), "Ring 1, Köln"))
+
+
+def test_a_name_inside_of_an_object_is_signed_for_certain_too(examples: Examples) -> None:
+    fields = examples["fiat_payout_quote"] | {"beneficiaryFields": {"clear\nnetwork": "1"}}
+    assert set(problems("fiat_payout_quote", fields)) == {"beneficiaryFields.clear\nnetwork"}

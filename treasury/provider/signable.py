@@ -15,10 +15,10 @@ def unsignable(value: object, place: str = "", depth: int = 0) -> Iterator[Probl
     """Yield the texts that cannot be signed at all, and those inside of objects that cannot be signed safely."""
     if isinstance(value, Mapping):
         for name, member in value.items():
-            if isinstance(member, str) and (text := f"{name}{member}").isascii() and text.isprintable():
+            if isinstance(member, str | None) and (text := f"{name}{member}").isascii() and text.isprintable():
                 continue  # as nearly all are
             inside = f"{place}.{name}" if place else str(name)
-            yield from unsignable(str(name), inside)
+            yield from unsignable(str(name), inside, depth + 1)
             yield from unsignable(member, inside, depth + 1)
     elif not is_whole(value):
         yield Problem(place, "must be a text of whole Unicode characters")
