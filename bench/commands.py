@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import rivals
-from tests.parts import desk, service, sheet
+from tests.parts import FIRST, desk, service, sheet
 from treasury.sandbox import generate_key_pair
 
 
@@ -54,7 +54,8 @@ def _most_mib(pid: int) -> float:
 
 
 def pay_and_reconcile(url: str, key: str, rows: int, ledger_url: str | None = None) -> dict[str, Timed]:
-    """Both commands over so many rows, in a home of their own; and the payment once more, with nothing left to do."""
+    """Both commands over so many rows, in a home of their own that paid before; and the payment once more, with nothing
+    left to do."""
     with tempfile.TemporaryDirectory(prefix="treasury-bench-") as folder:
         home = Path(folder)
         (home / "key.pem").touch(mode=0o600)
@@ -69,7 +70,9 @@ def pay_and_reconcile(url: str, key: str, rows: int, ledger_url: str | None = No
         }
         if ledger_url is not None:
             environ["TREASURY_LEDGER_URL"] = ledger_url
-        file, log = str(sheet(home, rows)), home / "log"
+        log = home / "log"
+        command(environ, log, "pay", str(sheet(home, 1, FIRST)), "--run-key", f"first-{rows}", "--yes", "--follow", "0")
+        file = str(sheet(home, rows))
         run_key = f"rows-{rows}"  # the service remembers what was paid before
         pay = ("pay", file, "--run-key", run_key, "--yes", "--follow", "0", "--out", str(home / "out"))
         found = {"pay": command(environ, log, *pay)}

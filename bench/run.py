@@ -16,7 +16,7 @@ from typing import Any
 from bench import rivals
 from bench.commands import Timed, pay_and_reconcile
 from tests.engine import paying
-from tests.parts import QUOTED, desk, postgresql, service, sheet
+from tests.parts import FIRST, QUOTED, desk, postgresql, service, sheet
 from treasury.nights import sweep
 from treasury.orders.states import Event
 from treasury.payments import execution
@@ -32,11 +32,17 @@ WARMED = 400
 def product(url: str, key: str, rows: int, **settings: Any) -> dict[str, float]:
     """Payouts a second, quoted ones, and questions about the direct ones; under run keys that the service never saw."""
     with desk(url, key, **settings) as (opened, home):
+        pay_first(opened, home)
         return {
             "payouts": pay(opened, sheet(home, rows + WARMED), f"direct-{home.name}"),
             "quoted payouts": pay(opened, sheet(home, rows + WARMED, QUOTED), f"quoted-{home.name}"),
             "sweep": ask(opened, f"direct-{home.name}"),
         }
+
+
+def pay_first(opened: Desk, home: Path) -> None:
+    """Make a machine's first run, which asks about each row before it leaves; later ones do not."""
+    pay(opened, sheet(home, WARMED, FIRST), f"first-{home.name}")
 
 
 def pay(opened: Desk, file: Path, run_key: str) -> float:

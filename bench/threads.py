@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.run import WARMED, ask, pay
+from bench.run import WARMED, ask, pay, pay_first
 from tests.parts import DIRECT, QUOTED, desk, service, sheet
 from treasury.sandbox import generate_key_pair
 
@@ -85,6 +85,7 @@ def main() -> None:
         service(asked.latency) as url,
         desk(url, generate_key_pair()[0], in_flight=asked.in_flight) as (opened, home),
     ):
+        pay_first(opened, home)
         for name, row in (("direct", DIRECT), ("quoted", QUOTED)):
             file = sheet(home, asked.rows + WARMED, row)
             with cpu_of_threads() as found:

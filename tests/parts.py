@@ -34,6 +34,9 @@ DIRECT = {
     "phone": "0812000",
     "email": "p@example.com",
 }
+FIRST = DIRECT | {"amount": "11.00"}
+"""Other payments to the same payees."""
+
 QUOTED = {
     "route": "quoted",
     "quote_mode": "source",
