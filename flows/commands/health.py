@@ -65,32 +65,36 @@ def doctor(
         settings = read_settings()
     except TreasuryError as error:
         return _finish(bad + _problem("settings", error))
-    for name, check in _checks(settings):
+    without_account = _say("account", lambda: _account(settings))
+    bad += without_account + _say("keys", lambda: _keys(settings))
+    if without_account:
+        return _finish(bad)
+    try:
+        desk = desk_of(settings.account(), settings)
+    except TreasuryError as error:
+        return _finish(bad + _problem("ledger", error))
+    for name, check in _checks(desk):
         bad += _say(name, check)
-    if not bad and (waits := waits_for_people(desk_of(settings.account(), settings).ledger)):
+    if not bad and (waits := waits_for_people(desk.ledger)):
         print(f"nothing is broken; waiting for a person: {waits}")
         return DONE
     return _finish(bad)
 
 
-def _checks(settings: Settings) -> Iterator[tuple[str, Callable[[], str | list[str]]]]:
-    def desk() -> Desk:
-        return desk_of(settings.account(), settings)
-
-    yield "account", lambda: _account(settings)
-    yield "keys", lambda: _keys(settings)
-    yield "ledger", lambda: say_sums(desk().ledger)
-    yield "held", lambda: say_held(desk().ledger)
-    yield "policy", lambda: say_policy(desk().ledger)
-    yield "decisions", lambda: say_decisions(desk().ledger)
-    yield "orders", lambda: say_orders(desk().ledger)
-    yield "waiting", lambda: say_waiting_plans(desk().ledger)
-    yield "runs", lambda: say_last_runs(desk().ledger)
-    yield "epoch", lambda: say_epoch(desk())
-    yield "sending", lambda: say_stop(desk().ledger)
-    yield "waits", lambda: say_windows(settings, settings.account())
-    yield "quotes", lambda: say_statuses(desk().ledger, desk().account.rules)
-    yield "service", lambda: _service(desk())
+def _checks(desk: Desk) -> Iterator[tuple[str, Callable[[], str | list[str]]]]:
+    ledger = desk.ledger
+    yield "ledger", lambda: say_sums(ledger)
+    yield "held", lambda: say_held(ledger)
+    yield "policy", lambda: say_policy(ledger)
+    yield "decisions", lambda: say_decisions(ledger)
+    yield "orders", lambda: say_orders(ledger)
+    yield "waiting", lambda: say_waiting_plans(ledger)
+    yield "runs", lambda: say_last_runs(ledger)
+    yield "epoch", lambda: say_epoch(desk)
+    yield "sending", lambda: say_stop(ledger)
+    yield "waits", lambda: say_windows(desk.settings, desk.account)
+    yield "quotes", lambda: say_statuses(ledger, desk.account.rules)
+    yield "service", lambda: _service(desk)
 
 
 def _say(name: str, check: Callable[[], str | list[str]]) -> int:

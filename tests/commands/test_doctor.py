@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography.fernet import Fernet
 from sqlalchemy import Update, update
 
 from tests.commands.office import Office, one_line_error
@@ -246,3 +247,13 @@ def test_the_doctor_proposes_a_status_that_no_confirmed_payout_was_shown_with(of
     assert "none was ever shown with 12:" in quotes()
     assert quotes(TREASURY_UNCONFIRMED_STATUSES="11").startswith("PROBLEM: status 11 was shown for a confirmed payout")
     assert office.run("doctor", TREASURY_UNCONFIRMED_STATUSES="11").code == 2
+
+
+def test_a_ledger_that_cannot_be_opened_is_one_problem_told_once(office: Office) -> None:
+    (office.home / "ledger.key").write_bytes(Fernet.generate_key())
+    ended = office.run("doctor")
+    assert ended.code == 2
+    told = [line for line in ended.out.splitlines() if "PROBLEM" in line]
+    assert [line.split()[0] for line in told] == ["ledger"], ended.out
+    assert str(office.home / "ledger.key") in told[0]
+    assert ended.last == "1 problem"
