@@ -304,6 +304,14 @@ def test_a_home_that_is_not_empty_is_left_alone(backup: Path, tmp_path: Path, na
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_a_key_that_cannot_be_read_is_in_the_way(backup: Path, tmp_path: Path) -> None:
+    elsewhere = home_of(tmp_path / "elsewhere")
+    (elsewhere.home / "ledger.key").mkdir(parents=True)
+    with pytest.raises(InputError, match=f"in the way: {elsewhere.home / 'ledger.key'}"):
+        restore_backup(elsewhere, backup)
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_the_ledgers_own_key_is_in_nobodys_way(home: Settings, backup: Path, elsewhere: Settings) -> None:
     """It is there before a restore where secrets have a place of their own (units, containers)."""
     secrets = replace(elsewhere, ledger_key_file=home.ledger_key_file)

@@ -11,11 +11,13 @@ import pytest
 from sqlalchemy import update
 
 from tests.engine import paying
+from tests.engine.intents import commit, intent
 from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay, results, sheet
 from tests.moved_clock import clock_of
 from treasury.errors import InputError, InvalidSheet
 from treasury.ledger import schema
+from treasury.ledger.intents import commit_plan
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
 from treasury.orders.states import Event, Hold, State
 from treasury.pay.payouts import write_results_anew
@@ -63,6 +65,17 @@ def with_replaces(file: Path, ids: Mapping[str, str], name: str = "again.csv") -
 
 def ids_of(desk: Desk, run_key: str = "run") -> dict[str, str]:
     return {order.row_ref: order.request_id for order in desk.ledger.orders(run_key=run_key)}
+
+
+def test_a_payment_that_two_rows_far_apart_replace_is_refused_where_rows_are_recorded(open_desk: OpenDesk) -> None:
+    """Rows are recorded a few hundred at a time; nobody planned these."""
+    ledger = open_desk("http://127.0.0.1:1").ledger
+    [old] = commit(ledger, "old", run_key="first")
+    ledger.step(old, Event.CANCEL)
+    rows = [intent(f"r{number}", replaces=old.request_id if number in (0, 600) else None) for number in range(601)]
+    with pytest.raises(InputError, match=r"row r600: .* was replaced by r0 of run again already"):
+        commit_plan(ledger, "again", "payout", {}, "1" * 64, rows)
+    assert ledger.orders(run_key="again") == []
 
 
 def test_what_remains_is_a_sheet_of_the_rows_that_ended_unpaid_and_of_no_others(

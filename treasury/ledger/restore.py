@@ -79,7 +79,10 @@ def _check_empty(settings: Settings, backup: Backup) -> bool:
 
 
 def _holds(place: Path, content: bytes | None) -> bool:
-    return content is not None and place.is_file() and place.read_bytes().strip() == content.strip()
+    try:
+        return content is not None and place.read_bytes().strip() == content.strip()
+    except OSError:  # a folder, or another user's: it is in the way
+        return False
 
 
 def _ledger_in_the_way(url: str) -> tuple[list[str], str | None]:
