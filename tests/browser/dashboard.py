@@ -5,6 +5,8 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
+import httpx
+
 from tests.browser.chromium import DESKTOP, SECONDS, Tab
 from tests.commands.office import eventually
 
@@ -15,30 +17,44 @@ _FIELD = """(() => {
   return box;
 })()"""
 
+_LATER_SECONDS = 0.5
+
 
 @dataclass
 class Dashboard:
     """The dashboard of `treasury serve`, in one tab."""
 
     tab: Tab
-    url: str
+    server: str
+    """Address of the server."""
+    password: str
+    """A name and a password, with a colon between."""
+
+    @property
+    def url(self) -> str:
+        """Return the address of its pages."""
+        return f"{self.server}/v2"
 
     def open(self, path: str, shows: str) -> None:
         """Open a page, and wait until it shows a text."""
         self.tab.show(f"{self.url}{path}", DESKTOP)
         self.tab.await_text(shows)
 
-    def sign_in(self, password: str) -> None:
+    def sign_in(self) -> None:
         """Type the password where the dashboard asks for it."""
         self.open("/", "Login")
         self.tab.await_holds("!!document.querySelector('input')")
         self.tab.run("document.querySelector('input').focus()")
-        self.tab.ask("Input.insertText", text=password)
+        self.tab.ask("Input.insertText", text=self.password)
         self.tab.press("Login")
         self.tab.await_text("Flow Runs")
 
-    def submit(self, deployment: str, **fields: str) -> None:
-        """Fill in the form of a deployment and send it."""
+    def submit(self, deployment: str, **fields: str) -> str:
+        """Fill in the form of a deployment and send it; the id of the flow run that it starts.
+
+        The page shows a link to the run for some seconds: the server knows it longer.
+        """
+        before = self._runs(deployment)
         self.open(f"/deployments/deployment/{deployment}/run", "run_key")
         for name, value in fields.items():
             self._fill(name, value)
@@ -47,10 +63,23 @@ class Dashboard:
             self.tab.click("document.querySelector('button[type=submit]')")
             with suppress(AssertionError):
                 eventually(lambda: self._runs_asked_for() > asked)
+        eventually(lambda: self._runs(deployment) > before, SECONDS)
+        [run] = self._runs(deployment) - before
+        return run
+
+    def _runs(self, deployment: str) -> set[str]:
+        """The ids of the runs of a deployment."""
+        wanted = {"deployments": {"id": {"any_": [deployment]}}}
+        name, _, secret = self.password.partition(":")
+        while True:  # on a busy machine its database may be locked
+            found = httpx.post(f"{self.server}/api/flow_runs/filter", json=wanted, auth=(name, secret), timeout=SECONDS)
+            if found.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                return {str(each["id"]) for each in found.raise_for_status().json()}
+            time.sleep(_LATER_SECONDS)
 
     def resume(self, run: str, shows: str, **fields: str) -> None:
         """Resume a suspended flow run with its form, once that shows a text; by the pages that have one, the older."""
-        self.tab.show(f"{self.url.removesuffix('/v2')}/runs/flow-run/{run}", DESKTOP)
+        self.tab.show(f"{self.server}/runs/flow-run/{run}", DESKTOP)
         self.tab.press("Resume")
         self.tab.await_text(shows)
         boxes = "[...document.querySelectorAll('.p-modal .schema-form-property')]"

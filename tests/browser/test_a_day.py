@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,11 @@ class Day:
     def __init__(self, office: Office, sandbox: RunningSandbox, tab: Tab, port: int, pictures: Path) -> None:
         self.office, self.sandbox, self.tab, self.pictures = office, sandbox, tab, pictures
         self.port, self.url = port, f"http://127.0.0.1:{port}"
-        self.dashboard = Dashboard(tab, f"{self.url}/v2")
+
+    @cached_property
+    def dashboard(self) -> Dashboard:
+        """The dashboard, once it is served."""
+        return Dashboard(self.tab, self.url, self.password)
 
     @property
     def password(self) -> str:
@@ -73,19 +78,6 @@ class Day:
         """The id of the deployment of a flow."""
         found = self.asked("deployments/filter", {})
         return next(str(each["id"]) for each in found if each["entrypoint"].endswith(f".{flow}"))
-
-    def runs(self, deployment: str) -> set[str]:
-        """The ids of the runs of a deployment."""
-        of_deployment = {"deployments": {"id": {"any_": [deployment]}}}
-        return {str(each["id"]) for each in self.asked("flow_runs/filter", of_deployment)}
-
-    def submit(self, deployment: str, **fields: str) -> str:
-        """Fill in the form of a deployment and send it; the id of the flow run that it starts."""
-        before = self.runs(deployment)
-        self.dashboard.submit(deployment, **fields)  # its page shows a link to the run, for some seconds
-        eventually(lambda: self.runs(deployment) > before, PATIENCE)
-        [run] = self.runs(deployment) - before
-        return run
 
     def state(self, run: str) -> tuple[str, str]:
         """The type and name of the state of a run."""
@@ -134,7 +126,7 @@ SWITCH = "document.querySelector('button[role=switch]')"
 
 def test_a_day_at_the_dashboard(day: Day) -> None:
     with day.served():
-        day.dashboard.sign_in(day.password)
+        day.dashboard.sign_in()
         pays_by_the_form(day)
         pauses_the_night(day)
     with day.served() as process:
@@ -156,7 +148,7 @@ def pays_by_the_form(day: Day) -> None:
     pay = day.deployment("pay_beneficiaries")
     day.dashboard.open(f"/deployments/deployment/{pay}/run", "run_key")
     day.look("02-form")
-    run = day.submit(pay, file=str(sheet), run_key="payroll-2026-11")
+    run = day.dashboard.submit(pay, file=str(sheet), run_key="payroll-2026-11")
     day.dashboard.open(f"/runs/flow-run/{run}", "Suspended")
     assert day.sandbox.orders() == []
     day.tab.show(f"{day.url}/runs/flow-run/{run}")
@@ -210,7 +202,7 @@ def starts_two(day: Day) -> tuple[str, str]:
     for number, run_key in enumerate(("dies", "lives")):
         rows = [(f"{run_key}{row}", "1.20", f"1234567{number + 1}{row:03}") for row in range(ROWS)]
         sheet = day.office.sheet(*rows, name=f"{run_key}.csv")
-        runs.append(day.submit(pay, file=str(sheet), run_key=run_key))
+        runs.append(day.dashboard.submit(pay, file=str(sheet), run_key=run_key))
     eventually(lambda: len({order["request_id"] for order in day.sandbox.orders()}) > before + 4, 60)
     eventually(lambda: {day.state(run) for run in runs} == {("RUNNING", "Running")}, 60)
     day.dashboard.open("/runs", "Running")
@@ -231,7 +223,7 @@ def what_died_crashed_and_what_lives_ends_well(day: Day, dies: str, lives: str) 
     names = {each["name"] for each in day.asked(f"flow_run_states/?flow_run_id={lives}")}
     assert "Crashed" not in names
     sheet = day.office.home / "dies.csv"
-    again = day.submit(day.deployment("pay_beneficiaries"), file=str(sheet), run_key="dies")
+    again = day.dashboard.submit(day.deployment("pay_beneficiaries"), file=str(sheet), run_key="dies")
     eventually(lambda: day.state(again)[0] == "COMPLETED", PATIENCE)
     day.dashboard.open("/runs", "Crashed")
     day.look("12-runs")

@@ -339,8 +339,8 @@ def people(served: Served) -> Office:
 def dashboard(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     """Somebody who signed in."""
     with browser(tmp_path_factory.mktemp("profile")) as tab:
-        opened = Dashboard(tab, f"http://127.0.0.1:{served.port}/v2")
-        opened.sign_in(":".join(served.auth))
+        opened = Dashboard(tab, f"http://127.0.0.1:{served.port}", ":".join(served.auth))
+        opened.sign_in()
         yield opened
 
 
