@@ -14,6 +14,7 @@ from flows.commands.health_of_ledger import (
     say_last_runs,
     say_orders,
     say_policy,
+    say_reports,
     say_statuses,
     say_stop,
     say_sums,
@@ -88,6 +89,7 @@ def _checks(desk: Desk) -> Iterator[tuple[str, Callable[[], str | list[str]]]]:
     yield "policy", lambda: say_policy(ledger)
     yield "decisions", lambda: say_decisions(ledger)
     yield "orders", lambda: say_orders(ledger)
+    yield "reports", lambda: say_reports(ledger)
     yield "waiting", lambda: say_waiting_plans(ledger)
     yield "runs", lambda: say_last_runs(ledger)
     yield "epoch", lambda: say_epoch(desk)

@@ -11,6 +11,7 @@ from treasury.ledger.epoch import why_epoch
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.in_force import as_time
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.made_reports import changed_reports
 from treasury.ledger.policies import genuine_policy, is_rehearsal, running_recovery
 from treasury.orders.states import Hold, State
 from treasury.payments.desk import Desk
@@ -95,6 +96,17 @@ def say_orders(ledger: Ledger) -> str:
         more = f", and {len(changed) - MAX_SHOWN} more" if len(changed) > MAX_SHOWN else ""
         raise ConfigurationError(f"{named}{more}: {REASON}")
     return "no order was changed by hand"
+
+
+def say_reports(ledger: Ledger) -> str:
+    """Check what reports add up. Raises `ConfigurationError` while one is changed or added by hand."""
+    if changed := changed_reports(ledger):
+        named = ", ".join(as_time(at) for at in list(changed.values())[:MAX_SHOWN])
+        raise ConfigurationError(
+            f"{count_of(len(changed), 'report')} changed or added in the ledger by hand ({named}): find out who did "
+            "it; the next one names each as a break, which treasury accept ends once the balances are known to be right"
+        )
+    return "no report was changed by hand"
 
 
 def say_waiting_plans(ledger: Ledger) -> str:

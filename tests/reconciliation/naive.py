@@ -212,6 +212,10 @@ def missing_in_statement(row: Row, rows: list[Row], as_of: int) -> bool:
     return bool(row.get("line_lacks"))
 
 
+def changed_in_ledger(row: Row, rows: list[Row], as_of: int) -> bool:
+    return row.get("changed") is not None
+
+
 def statement_variance(row: Row, rows: list[Row], as_of: int) -> bool:
     if row.get("line_is_off"):
         return True
@@ -287,6 +291,7 @@ RULES: tuple[Callable[[Row, list[Row], int], bool], ...] = (
     partial,
     above_bound,
     missing_in_statement,
+    changed_in_ledger,
     unclassified_status,
     fee_variance,
     rate_variance,

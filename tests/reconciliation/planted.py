@@ -164,6 +164,7 @@ PLANTS: tuple[Plant, ...] = (
         "partial", _PAID | _FEE, _settled(seen_fee="0.5", arrive_amount="0", fee=None, amount="10", seen_amount="10")
     ),
     Plant("above_bound", _PAID | _FEE, _settled(amount="10", seen_amount="10", seen_fee=None, fee=None, bound="9.99")),
+    Plant("changed_in_ledger", _PAID, _set(state="settled", status=99, changed="its record")),
     Plant("unclassified_status", _PAID, _set(state="accepted", status=12)),
     Plant("unclassified_status", _PAID, _set(state="settled", status=55)),
     Plant("unclassified_status", _PAID, _set(state="accepted", status=None)),

@@ -130,6 +130,7 @@ def an_order(dice: random.Random, request_id: str) -> naive.Row:
             "seen_reason": some(dice, 0.1, "because"),
         }
         row["arrive_amount"] = some(dice, 0.5, at_border(dice, row, -1))
+        row["changed"] = some(dice, 0.05, "its record")
         row["bound"] = some(dice, 0.5, at_border(dice, row, dice.choice((0, 1))))
     if dice.random() < 0.25:
         row |= {

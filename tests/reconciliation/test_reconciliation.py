@@ -80,6 +80,7 @@ CASES = [
     ("status_conflict", side(state="settled", status=99, line_orders=1, line_status=44)),
     ("missing_in_statement", side(state="settled", status=99, line_lacks=True)),
     ("statement_variance", side(state="settled", status=99, line_is_off=True)),
+    ("changed_in_ledger", side(state="settled", status=99, changed="its steps")),
     ("statement_variance", side(state="settled", status=99, seen_fee="1", line_fee="2")),
     ("partial", side(status=99, seen_fee="1", arrive_amount="8.99")),
     ("above_bound", side(status=99, bound="9.99")),

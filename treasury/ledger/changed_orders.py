@@ -1,10 +1,11 @@
 """Orders that were changed in the ledger by hand: found when a run is held, before anything of it leaves."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, case, func, select, update
 
+from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.journaled import journaled_state
 from treasury.ledger.ledger import Ledger, as_read
@@ -64,9 +65,28 @@ CHECKED = 5_000
 
 
 def changed_orders(ledger: Ledger) -> list[Order]:
-    """Every order that was changed or added by hand, but for those that are held for it."""
+    """Every order that was changed or added by hand, or whose steps were, but for those that are held for it."""
     with ledger.each_order(None) as orders:
-        return [order for order in orders if not _is_expected(ledger, order)]
+        parts = ((part, changed_among(ledger, part)) for part in batched(orders))
+        return [order for part, changed in parts for order in part if order.id in changed]
+
+
+def changed_among(ledger: Ledger, orders: Sequence[Order]) -> dict[int, str]:
+    """Return, by id, what was changed by hand of these orders, but for those that are held for it, in words."""
+    changed = {order.id: "its record" for order in orders if not _is_expected(ledger, order)}
+    others = [order.id for order in orders if order.id not in changed]
+    return changed | dict.fromkeys(ledger.look(partial(_paid_otherwise, ids=others)), "its steps")
+
+
+def _paid_otherwise(connection: Connection, ids: Sequence[int]) -> set[int]:
+    """Orders that their steps settle, or end otherwise, more often than they say themselves."""
+    orders, journal = schema.orders.c, schema.journal.c
+    settled = State.SETTLED.value
+    effect = case((journal.target == settled, 1), else_=0) - case((journal.source == settled, 1), else_=0)
+    state = case((orders.state == settled, 1), else_=0)
+    query = select(orders.id).outerjoin(schema.journal, journal.order_id == orders.id).where(orders.id.in_(ids))
+    wrong = query.group_by(orders.id, orders.state).having(func.coalesce(func.sum(effect), 0) != state)
+    return set(connection.execute(wrong).scalars())
 
 
 def _with_changed_quotes(connection: Connection, ledger: Ledger, run_key: str) -> set[int]:

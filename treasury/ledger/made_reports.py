@@ -1,13 +1,15 @@
 """Reports in the ledger, in the sequence in which they were made."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, insert, select
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 
 from treasury.ledger import schema
-from treasury.ledger.database import serialize
+from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
 from treasury.reconciliation.scope import Scope
 
@@ -57,10 +59,48 @@ def record_report(ledger: Ledger, row: Mapping[str, Any], before: Any | None) ->
         made = in_sequence(connection.execute(newest))
         if made[-1:] and (before is None or made[-1].sweep_id != before.sweep_id):
             return False
-        connection.execute(insert(schema.reports).values(**numbered))
+        sealed = {**numbered, "checksum": _seal(connection, ledger.key, [numbered])[0]}
+        connection.execute(insert(schema.reports).values(**sealed))
         return True
 
     return ledger.write(work)
+
+
+def _seal(connection: Connection, key: LedgerKey, reports: Sequence[Mapping[Any, Any]]) -> list[str]:
+    """Return the checksum of each of these reports: what it says, what it covers, and the balances that it read."""
+    balances, sweeps = schema.sweep_balances, schema.sweeps.c
+    read: dict[int, list[Any]] = defaultdict(list)
+    for row in connection.execute(select(balances).order_by(in_code_points(balances.c.currency))):
+        read[row.sweep_id].append([int(each) if isinstance(each, bool) else each for each in row])
+    scopes = {row.id: row.scope for row in connection.execute(select(sweeps.id, sweeps.scope))}
+    return [
+        key.checksum(["reports", *(each[name] for name in _SAID), scopes.get(each["sweep_id"]), read[each["sweep_id"]]])
+        for each in reports
+    ]
+
+
+_SAID = ("sweep_id", "books", "as_of", "journal_id", "statement")
+
+
+def changed_reports(ledger: Ledger, sweep_id: int | None = None) -> dict[int, int]:
+    """Return the reports of everything (up to that of a sweep) which somebody changed by hand: number of the sweep ->
+    when it was made, Unix ms.
+
+    They count as they are: nobody else knows what they said.
+    """
+    reports = schema.reports.c
+    made = reports_before(ledger, sweep_id, reports.books == Scope().books)
+    made += ledger.read(select(schema.reports).where(reports.sweep_id == sweep_id))
+    seals = ledger.look(lambda connection: _seal(connection, ledger.key, [each._mapping for each in made]))
+    return {row.sweep_id: row.as_of for row, checksum in zip(made, seals, strict=True) if row.checksum != checksum}
+
+
+def seal_reports(connection: Connection, key: LedgerKey) -> None:
+    """Seal every report as it is: those of ledgers of before format 107 were not."""
+    table = schema.reports
+    rows = connection.execute(select(table)).fetchall()
+    for row, checksum in zip(rows, _seal(connection, key, [each._mapping for each in rows]), strict=True):
+        connection.execute(update(table).where(table.c.sweep_id == row.sweep_id).values(checksum=checksum))
 
 
 def last_report(ledger: Ledger, scope: Scope, sweep_id: int) -> Any | None:

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "106"
+VERSION = "107"
 
 metadata = MetaData()
 
@@ -319,8 +319,10 @@ reports = Table(
     Column("journal_id", BigInteger, nullable=False),
     Column("statement", Text, nullable=False),
     Column("written_at", BigInteger),
+    Column("checksum", String(64)),
 )
-"""Finished sweeps, of the orders of `books` up to the step `journal_id`; `written_at`: null while no file shows it."""
+"""Finished sweeps, of the orders of `books` up to the step `journal_id`; `written_at`: null while no file shows it.
+`checksum`: keyed, over all else, the balances that were read and the scope."""
 
 sweep_balances = Table(
     "sweep_balances",

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, insert, select, true
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
+from treasury.ledger.changed_orders import changed_among
 from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import reports_before
@@ -113,6 +114,7 @@ def sides_of(
     """
     superseded = []
     for some in batched(orders, _AT_ONCE):
+        changed = changed_among(ledger, some)
         asked: dict[int, list[Quote]] = {}
         for quote in ledger.quotes([order.id for order in some if order.operation in QUOTED]):
             asked.setdefault(quote.order_id, []).append(quote)
@@ -124,7 +126,8 @@ def sides_of(
                 # Race: a run that sends meanwhile may have added later generations; they are not superseded.
                 elif quote.generation < order.generation:
                     superseded.append(_row(None, _quote_side(order, quote)))
-            yield _row(order.id, _order_side(order, confirmed) | _told(told, order))
+            side = _order_side(order, confirmed) | _told(told, order)
+            yield _row(order.id, {**side, "changed": changed.get(order.id)})
     yield from superseded
     yield from (_row(None, _card_user_side(user)) for user in card_users)
     yield from (_row(None, {**receipt, "operation": RECEIPT}) for receipt in receipts)

@@ -10,7 +10,7 @@ from treasury.ledger import closing, sweeps
 from treasury.ledger.acceptances import acceptances
 from treasury.ledger.in_force import policy_at
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import is_written, last_whole_report
+from treasury.ledger.made_reports import changed_reports, is_written, last_whole_report
 from treasury.ledger.notifications import unknown_notices
 from treasury.ledger.policies import is_rehearsal, policy_in_force
 from treasury.ledger.receipts import known_numbers
@@ -114,6 +114,7 @@ def read_input(
         statement=sums.statement,
         not_asked=sums.not_asked,
         by_age=sums.by_age,
+        changed=changed_reports(ledger, sweep_id) if scope.is_whole else {},
         balances=closing.balance_nights(ledger, sweep_id),
         entries=[
             entry for entry in kept.values() if scope.run_key is None and scope.currency in (None, entry.currency)

@@ -34,6 +34,7 @@ class Class:
 
 
 ABOVE_BOUND = "above_bound"
+CHANGED = "changed_in_ledger"
 
 CLASSES: tuple[Class, ...] = (
     Class("query_failed", Verdict.INCOMPLETE, "the service could not be asked", "run the reconciliation again"),
@@ -106,6 +107,12 @@ CLASSES: tuple[Class, ...] = (
         Verdict.BREAKS,
         "the service says that it is paid, and its statement does not show it among others like it",
         "ask the service which one is right, with order number and request id",
+    ),
+    Class(
+        CHANGED,
+        Verdict.BREAKS,
+        "somebody changed in the database what the report adds up",
+        "find out who writes the database, and whether balance and payments are right by the service's own list",
     ),
     Class(
         "balance_gap",

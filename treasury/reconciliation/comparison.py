@@ -13,7 +13,7 @@ from treasury.money import exact
 from treasury.orders.states import State
 from treasury.policy.model import Policy
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.classes import ABOVE_BOUND, PRIORITY
+from treasury.reconciliation.classes import ABOVE_BOUND, CHANGED, PRIORITY
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.scope import SUPERSEDED
 from treasury.reconciliation.sides import (
@@ -166,6 +166,7 @@ RULES: tuple[tuple[str, Callable[[Sides], Mask]], ...] = (
     ("partial", lambda sides: sides.short),
     (ABOVE_BOUND, lambda sides: sides.over_bound != None),  # noqa: E711 - by element
     ("missing_in_statement", lambda sides: sides.known("line_lacks")),
+    (CHANGED, lambda sides: sides.known("changed")),
     ("unclassified_status", lambda sides: sides.found & ~sides.only_quoted & ~sides.is_listed),
     ("fee_variance", _fee),
     ("rate_variance", _rate),

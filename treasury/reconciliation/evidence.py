@@ -59,6 +59,8 @@ def evidence(record: Mapping[str, Any]) -> str:
     quoted = _terms(record["fee"], record["fee_currency"], record["rate"])
     quoted += f", at most {_amount(record['bound'])} with its fee" if record["class"] == ABOVE_BOUND else ""
     told = [f"ledger: {ours}{quoted}", f"service: {_service(record)}"]
+    if record.get("changed"):
+        told.append(f"changed in the database: {record['changed']}")
     if record.get("line_words"):
         told.append(f"statement: {record['line_words']}")
     elif record.get("line_lacks"):

@@ -13,7 +13,7 @@ from treasury.provider.card_users import JUDGED, NOT_SET, PASSED, REFUSED
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Lot
 from treasury.reconciliation.breaks import DAY_MS, RESOLVED, Break, Finding
-from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Answer
+from treasury.reconciliation.classes import BALANCE_CLASSES, CHANGED, UNREMARKABLE, Answer
 from treasury.reconciliation.entries import INCOMING, StatementEntry
 from treasury.reconciliation.evidence import difference, evidence
 
@@ -45,6 +45,13 @@ def of_orders(orders: pd.DataFrame) -> Iterator[Finding]:
             operation=record["operation"],
             order_no=record["order_no"] or record["known_order_no"],
         )
+
+
+def of_changed(reports: Mapping[int, int]) -> Iterator[Finding]:
+    """Reports that somebody changed in the database: number of the sweep -> when it was made, Unix ms."""
+    for number, at in reports.items():
+        words = f"sums or balances of the report of {_when(at)}, which this one adds up, were changed in the database"
+        yield Finding(f"report {number}", CHANGED, None, None, None, ZERO, words)
 
 
 def of_card_users(users: Sequence[Mapping[str, Any]], as_of: int, unused_days: int) -> Iterator[Finding]:

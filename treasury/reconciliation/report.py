@@ -45,6 +45,8 @@ class ReconciliationInput:
     """Orders that were not asked about, because they have long been final."""
     by_age: str | None = None
     """When they are asked about, in words."""
+    changed: Mapping[int, int] = field(default_factory=dict)
+    """Reports up to this one that somebody changed in the database: number of the sweep -> when it was made."""
     balances: Mapping[str, Sequence[Night]] = field(default_factory=dict)
     """Currency -> every report of all orders so far."""
     entries: Sequence[StatementEntry] = ()
@@ -114,6 +116,7 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
     named = {each.subject for each in of_receipts}
     found = [
         *of_orders,
+        *findings.of_changed(night.changed),
         *findings.of_card_users(night.card_users, night.as_of, night.policy.reconciliation.kyc_unused_days),
         *of_receipts,
         *(each for each in arrivals.findings if each.subject not in named),

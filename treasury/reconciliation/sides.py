@@ -22,10 +22,11 @@ from treasury.reconciliation.scope import SUPERSEDED
 OUR_COLUMNS = (
     *("request_id", "run_key", "row_ref", "operation", "state", "currency", "amount"),
     *("receive_currency", "receive_amount", "fee", "fee_currency", "rate", "known_order_no"),
-    *("created_at", "sent_at", "final_at", "bound"),
+    *("created_at", "sent_at", "final_at", "bound", "changed"),
 )
 """Our side. `state`: the one before it was asked. `fee`, `rate`: as quoted. `bound`: the most that its plan allowed it
-to debit, where nothing that was sent bounds it. Times: Unix milliseconds."""
+to debit, where nothing that was sent bounds it. `changed`: what of it somebody changed in the database, in words.
+Times: Unix milliseconds."""
 
 THEIR_COLUMNS = (
     *("answer", "status", "order_no", "seen_currency", "seen_amount"),

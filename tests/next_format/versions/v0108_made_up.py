@@ -1,12 +1,12 @@
-"""Revision 0107, made up: `tests.next_format` says what it adds."""
+"""Revision 0108, made up: `tests.next_format` says what it adds."""
 
 from alembic import op
 from sqlalchemy import BigInteger, Column, String, text
 
 from tests.next_format import OF_ORDERS, columns
 
-revision = "0107"
-down_revision = "0106"
+revision = "0108"
+down_revision = "0107"
 
 NEW_TABLES = ("made_up",)
 NEW_COLUMNS = {"orders": OF_ORDERS}
