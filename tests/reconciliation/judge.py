@@ -1,4 +1,4 @@
-"""An independent judge of balance accounts: plain loops after `docs/reconciliation-rules.md`, no sums of the product.
+"""An independent judge of balance accounts: plain loops after `docs/balance-accounts.md`, no sums of the product.
 
 It takes nights and lines of statements, and says the range, the lots and the sums that the page demands.
 `Judged.contested` names the nights on which the page and the sums of a night do not settle which lot ends.

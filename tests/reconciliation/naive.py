@@ -1,4 +1,5 @@
-"""The judgement of `docs/reconciliation-rules.md`, from that page alone: loops, dicts, and nothing of the program.
+"""The judgement of `docs/reconciliation-rules.md`, with the differences of `docs/reconciliation-breaks.md`, from the
+pages alone: loops, dicts, and nothing of the program.
 
 It is slow and says each rule once, in the page's order, so that what the program computes has something to agree with.
 Missing and None are "not known"; amounts are exact decimal text.

@@ -567,7 +567,7 @@ def test_a_behaviour_is_frozen_and_knows_no_other_names() -> None:
 
 
 def test_every_switch_is_documented_with_its_default() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "sandbox-behaviour.md").read_text()
     for name in allowed():
         [row] = re.findall(rf"^\| `{name}` \|(.*)\|$", page, re.MULTILINE)
         default = default_of(name)

@@ -156,5 +156,5 @@ def answered(client: Client, request_id: str) -> bool:
 
 
 def test_every_fault_is_in_the_docs() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "sandbox-behaviour.md").read_text()
     assert [name for name in FAULTS if f"`{name}`" not in text] == []

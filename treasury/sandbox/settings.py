@@ -50,9 +50,9 @@ class SandboxSettings:
     """Validity of a fiat payout quote."""
     balances: Mapping[str, Decimal] = field(default_factory=lambda: DEFAULT_BALANCES)
     faults: Mapping[str, float] = field(default_factory=dict)
-    """Name of a fault (see docs/sandbox.md) -> the share of requests, or of orders, that meet it."""
+    """Name of a fault (see docs/sandbox-behaviour.md) -> the share of requests, or of orders, that meet it."""
     behaviour: Behaviour = Behaviour()
-    """How it behaves where the document leaves that open (see docs/sandbox.md)."""
+    """How it behaves where the document leaves that open (see docs/sandbox-behaviour.md)."""
     public_url: str = ""
     """The address that links to pages begin with; empty derives it from the port."""
     notify_url: str | None = None
