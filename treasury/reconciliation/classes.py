@@ -112,7 +112,7 @@ CLASSES: tuple[Class, ...] = (
         CHANGED,
         Verdict.BREAKS,
         "somebody changed in the database what the report adds up",
-        "find out who writes the database, and whether balance and payments are right by the service's own list",
+        "find out who writes the database; compare with the service's own list, then accept it (`treasury accept`)",
     ),
     Class(
         "balance_gap",
