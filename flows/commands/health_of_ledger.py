@@ -101,10 +101,11 @@ def say_orders(ledger: Ledger) -> str:
 def say_reports(ledger: Ledger) -> str:
     """Check what reports add up. Raises `ConfigurationError` while one is changed or added by hand."""
     if changed := changed_reports(ledger):
-        named = ", ".join(as_time(at) for at in list(changed.values())[:MAX_SHOWN])
+        named = ", ".join(as_time(each.at) for each in list(changed.values())[:MAX_SHOWN])
         raise ConfigurationError(
-            f"{count_of(len(changed), 'report')} changed or added in the ledger by hand ({named}): find out who did "
-            "it; the next one names each as a break, which treasury accept ends once the balances are known to be right"
+            f"{count_of(len(changed), 'report')} changed or added in the ledger by hand, or rows that they counted "
+            f"({named}): find out who did it; the next one names each as a break, which treasury accept ends once the "
+            "balances are known to be right"
         )
     return "no report was changed by hand"
 

@@ -13,6 +13,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.account_sums import AccountSums
+from treasury.ledger.counted_rows import COUNTED, FOLLOWS, count_since
 from treasury.ledger.database import serialize
 from treasury.ledger.last_answers import Stream
 from treasury.ledger.ledger import Ledger
@@ -87,10 +88,12 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
             _correct_fees(ledger, stream, sweep_id, before, sums)
         for row, shown in unpriced_orders(stream, sweep_id):
             sums.add_unpriced(row, shown)
-        counted = counted_when_opened(stream, opened)
+        inside = counted_when_opened(stream, opened)
         for row in shown_receipts(stream, sweep_id):
-            sums.add_receipt(row, counted)
+            sums.add_receipt(row, inside)
+        counted = count_since(stream, None if before is None else json.loads(before.statement))
     drawn: dict[str, Any] = {"lines": [line.as_text() for line in statement], "flows": sums.said()}
+    drawn |= {COUNTED: counted, FOLLOWS: None if before is None else before.sweep_id}
     drawn |= {"fee_on_top": sorted(rules.fee_on_top), "debited_when": rules.entry("debited_when")}
     if by_age is not None and (count := ledger.read(_not_asked(sweep_id))[0][0]):
         drawn |= {"not_asked": count, "by_age": by_age}

@@ -3,12 +3,13 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, insert, select, update
 
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.counted_rows import FOLLOWS, changed_counts
 from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
 from treasury.reconciliation.scope import Scope
@@ -82,17 +83,33 @@ def _seal(connection: Connection, key: LedgerKey, reports: Sequence[Mapping[Any,
 _SAID = ("sweep_id", "books", "as_of", "journal_id", "statement")
 
 
-def changed_reports(ledger: Ledger, sweep_id: int | None = None) -> dict[int, int]:
-    """Return the reports of everything (up to that of a sweep) which somebody changed by hand: number of the sweep ->
-    when it was made, Unix ms.
+class ChangedReport(NamedTuple):
+    """A report that somebody changed by hand, or what it counted. `at`: when it was made, Unix ms."""
+
+    at: int
+    now: str
+    """Stands for what is there now: another change is another one."""
+
+
+def changed_reports(ledger: Ledger, sweep_id: int | None = None) -> dict[int, ChangedReport]:
+    """Return the reports of everything (up to that of a sweep) which somebody changed by hand, or the rows that they
+    counted, or the report before them, by the number of their sweep.
 
     They count as they are: nobody else knows what they said.
     """
-    reports = schema.reports.c
+    reports, found, before = schema.reports.c, dict[int, ChangedReport](), None
     made = reports_before(ledger, sweep_id, reports.books == Scope().books)
     made += ledger.read(select(schema.reports).where(reports.sweep_id == sweep_id))
     seals = ledger.look(lambda connection: _seal(connection, ledger.key, [each._mapping for each in made]))
-    return {row.sweep_id: row.as_of for row, checksum in zip(made, seals, strict=True) if row.checksum != checksum}
+    sums = [json.loads(row.statement) for row in made]
+    with ledger.snapshot() as stream:
+        counts = list(changed_counts(stream, sums))
+    for row, checksum, said, changed in zip(made, seals, sums, counts, strict=True):
+        if row.checksum != checksum or said.get(FOLLOWS, before) != before or changed:
+            now = ledger.key.checksum([row.checksum, checksum, before, changed])
+            found[row.sweep_id] = ChangedReport(row.as_of, now[:8])
+        before = row.sweep_id
+    return found
 
 
 def seal_reports(connection: Connection, key: LedgerKey) -> None:

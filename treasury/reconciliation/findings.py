@@ -47,11 +47,13 @@ def of_orders(orders: pd.DataFrame) -> Iterator[Finding]:
         )
 
 
-def of_changed(reports: Mapping[int, int]) -> Iterator[Finding]:
-    """Reports that somebody changed in the database: number of the sweep -> when it was made, Unix ms."""
-    for number, at in reports.items():
-        words = f"sums or balances of the report of {_when(at)}, which this one adds up, were changed in the database"
-        yield Finding(f"report {number}", CHANGED, None, None, None, ZERO, words)
+def of_changed(reports: Mapping[int, tuple[int, str]]) -> Iterator[Finding]:
+    """Reports that somebody changed in the database: number of the sweep -> when it was made (Unix ms), and what stands
+    for what is there now, so that nobody accepts another change with it."""
+    for number, (at, now) in reports.items():
+        words = f"what the report of {_when(at)} says, which this one adds up, or the rows that it counted (steps of "
+        words += "orders, pay-ins, lines of statements, acceptances, the report before it) were changed in the database"
+        yield Finding(f"report {number} {now}", CHANGED, None, None, None, ZERO, words)
 
 
 def of_card_users(users: Sequence[Mapping[str, Any]], as_of: int, unused_days: int) -> Iterator[Finding]:

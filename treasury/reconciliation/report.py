@@ -45,8 +45,9 @@ class ReconciliationInput:
     """Orders that were not asked about, because they have long been final."""
     by_age: str | None = None
     """When they are asked about, in words."""
-    changed: Mapping[int, int] = field(default_factory=dict)
-    """Reports up to this one that somebody changed in the database: number of the sweep -> when it was made."""
+    changed: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    """Reports up to this one that somebody changed in the database: number of the sweep -> when it was made, and what
+    stands for what is there now."""
     balances: Mapping[str, Sequence[Night]] = field(default_factory=dict)
     """Currency -> every report of all orders so far."""
     entries: Sequence[StatementEntry] = ()
