@@ -195,12 +195,12 @@ def test_what_ended_unpaid_is_not_paid_again_with_the_content_of_another_row(
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize("first", [100, 104, 105])
+@pytest.mark.parametrize("first", [100, 104, 105, 106])
 def test_an_older_ledger_is_sealed_anew_and_what_was_changed_stays_so(desk: Desk, recorded: Path, first: int) -> None:
     assert set(start(desk, recorded).values()) == {"settled"}
     for order in desk.ledger.orders():
         change(desk, order.row_ref, checksum=seal_order(desk.ledger.key, order, first))
     change(desk, "b", amount="2000")
-    desk.ledger.write(lambda connection: seal_orders(connection, desk.ledger.key, first))
+    desk.ledger.write(lambda connection: seal_orders(connection, desk.ledger.key, first, 107))
     sealed = {order.row_ref: is_sealed_order(desk.ledger.key, order) for order in desk.ledger.orders()}
     assert sealed == {"a": True, "b": False, "c": True}

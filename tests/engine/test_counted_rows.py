@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, select, text, update
 
 from tests.engine.approvers import change
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, take
@@ -138,3 +138,18 @@ def test_a_withdrawal_that_is_taken_out_is_told(desk: Desk, tmp_path: Path) -> N
     change(desk, delete(schema.decisions).where(schema.decisions.c.verb == Verb.WITHDRAW.value))
     clock_of(desk).move(DAY)
     assert [each["class"] for each in night(desk, tmp_path / "3")["breaks"] if not each["accepted"]] == [CLASS]
+
+
+def test_a_ledger_that_is_set_back_to_an_earlier_format_does_not_seal_a_changed_report(
+    open_desk: OpenDesk, desk: Desk, tmp_path: Path
+) -> None:
+    take(desk, "by-hand", "10")
+    table, lower = schema.sweep_balances, text("CAST(CAST(after AS DECIMAL) - 10 AS TEXT)")
+    change(desk, update(table).where(table.c.sweep_id == 1).values(after=lower))
+    change(desk, text("ALTER TABLE reports DROP COLUMN checksum"))
+    change(desk, update(schema.meta).where(schema.meta.c.key == "schema").values(value="106"))
+    desk.ledger.close()
+    again = open_desk(desk.settings.base_url)
+    report = night(again, tmp_path / "1")
+    assert balance(report)["unexplained"] == "0"
+    assert classes(report) == {"z": f"{CLASS} new"}

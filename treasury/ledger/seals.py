@@ -76,10 +76,11 @@ OF_A_FIRST_RUN = (0, 1)
 """`absences_needed` before and after a machine's first run asked: changed for many orders at once, and not sealed."""
 
 
-def seal_order(key: LedgerKey, order: Order, number: int = 106) -> str:
+def seal_order(key: LedgerKey, order: Order, number: int = 107) -> str:
     """The checksum of an order in a ledger of a format: what it is, where it stands, what it asks for and what is sent;
     from 104 on what was answered, from 105 on fees and who is named, from 106 on whom it pays, what it was released
-    from, the day that it counts on and when it ended."""
+    from, the day that it counts on and when it ended; from 107 on that reports are sealed, so that a ledger which is
+    set back to an earlier format, to have changed reports sealed, is told from one of that format."""
     values: list[_Value] = [
         *(order.run_key, order.row_ref, order.operation, order.generation, order.request_id, order.state.value),
         *(order.currency, order.receive_currency, order.confirmation, order.hold_kind, order.doubtful),
@@ -96,6 +97,8 @@ def seal_order(key: LedgerKey, order: Order, number: int = 106) -> str:
         values.append(order.created_at)
     if number >= 106:
         values += (order.payee, order.payee_name, order.alike, order.released, order.counted_on, order.final_at)
+    if number >= 107:
+        values.append("reports are sealed")
     return key.checksum_of(_joined(values) + b"\x1f" + (order.payload or b""))
 
 

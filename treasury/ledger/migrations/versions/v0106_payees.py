@@ -10,7 +10,7 @@ from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.mapping import read_row
-from treasury.ledger.seals import seal_order
+from treasury.ledger.seals import CHANGED, seal_order
 from treasury.orders.records import Order
 
 revision = "0106"
@@ -29,12 +29,16 @@ def upgrade() -> None:
         seal_orders(op.get_bind(), key, opts["start"])
 
 
-def seal_orders(connection: Connection, key: LedgerKey, start: int) -> None:
-    """Seal the orders of a ledger whose format was `start`."""
+def seal_orders(connection: Connection, key: LedgerKey, start: int, number: int = int(revision)) -> None:
+    """Seal the orders of a ledger whose format was `start` for the format of this number.
+
+    Those that have such a seal already were not written in a ledger of that format: somebody set it back by hand.
+    """
     table = schema.orders
     for some in batched(connection.execute(select(table.c.id)).scalars().all()):
         for row in connection.execute(select(table).where(table.c.id.in_(some))).fetchall():
             order = read_row(Order, row)
-            if order.checksum == seal_order(key, order, start):
-                sealed = seal_order(key, order, int(revision))
+            before, after = (seal_order(key, order, each) for each in (start, number))
+            if order.checksum in (before, after):
+                sealed = after if order.checksum == before else CHANGED
                 connection.execute(update(table).where(table.c.id == order.id).values(checksum=sealed))

@@ -1,9 +1,10 @@
-"""Revision 0107: a report has a checksum."""
+"""Revision 0107: a report has a checksum, and that of an order says that it has."""
 
 from alembic import op
 from sqlalchemy import Column, String
 
 from treasury.ledger.made_reports import seal_reports
+from treasury.ledger.migrations.versions.v0106_payees import seal_orders
 
 revision = "0107"
 down_revision = "0106"
@@ -14,8 +15,9 @@ NEW_COLUMNS = {"reports": ("checksum",)}
 
 
 def upgrade() -> None:
-    """Seal the reports that are there: nobody knows whether they were changed by hand."""
+    """Seal the reports that are there: nobody knows whether they were changed by hand. Orders say that it was done."""
     op.add_column("reports", Column("checksum", String(64)))
     key = op.get_context().opts.get("key")  # an empty database has nothing to be sealed
     if key is not None:
         seal_reports(op.get_bind(), key)
+        seal_orders(op.get_bind(), key, int(down_revision), int(revision))
