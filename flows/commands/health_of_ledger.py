@@ -5,6 +5,7 @@ from sqlalchemy import func, select
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
+from treasury.ledger.by_hand import made_by_hand
 from treasury.ledger.changed_orders import REASON, changed_orders
 from treasury.ledger.decisions import changed_by_hand
 from treasury.ledger.epoch import why_epoch
@@ -99,7 +100,13 @@ def say_orders(ledger: Ledger) -> str:
 
 
 def say_reports(ledger: Ledger) -> str:
-    """Check what reports add up. Raises `ConfigurationError` while one is changed or added by hand."""
+    """Check what reports add up. Raises `ConfigurationError` while one is changed or added by hand, or while the
+    database has a trigger, a view or a rule."""
+    if made := made_by_hand(ledger):
+        raise ConfigurationError(
+            f"the database has what this program did not make ({', '.join(made)}): it may change what is written and "
+            "read; find out who made it, and take it out"
+        )
     if changed := changed_reports(ledger):
         named = ", ".join(as_time(each.at) for each in list(changed.values())[:MAX_SHOWN])
         raise ConfigurationError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from treasury.errors import InputError
 from treasury.ledger import closing, sweeps
 from treasury.ledger.acceptances import acceptances
+from treasury.ledger.by_hand import made_by_hand
 from treasury.ledger.in_force import policy_at
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import changed_reports, is_written, last_whole_report
@@ -115,6 +116,7 @@ def read_input(
         not_asked=sums.not_asked,
         by_age=sums.by_age,
         changed=changed_reports(ledger, sweep_id) if scope.is_whole else {},
+        made_by_hand=made_by_hand(ledger) if scope.is_whole else {},
         balances=closing.balance_nights(ledger, sweep_id),
         entries=[
             entry for entry in kept.values() if scope.run_key is None and scope.currency in (None, entry.currency)

@@ -56,6 +56,13 @@ def of_changed(reports: Mapping[int, tuple[int, str]]) -> Iterator[Finding]:
         yield Finding(f"report {number} {now}", CHANGED, None, None, None, ZERO, words)
 
 
+def of_database(made_by_hand: Mapping[str, str]) -> Iterator[Finding]:
+    """Triggers, views and rules that the database should not have, in words -> a hash of what each does."""
+    for name, does in made_by_hand.items():
+        words = f"the database has the {name}, which this program did not make: it may change what is written and read"
+        yield Finding(f"{name} {does}", CHANGED, None, None, None, ZERO, words)
+
+
 def of_card_users(users: Sequence[Mapping[str, Any]], as_of: int, unused_days: int) -> Iterator[Finding]:
     """Card users who could not be asked, are gone, were refused, lost a check or a level that they had passed, or have
     not used their link for so many days.

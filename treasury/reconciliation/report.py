@@ -48,6 +48,8 @@ class ReconciliationInput:
     changed: Mapping[int, tuple[int, str]] = field(default_factory=dict)
     """Reports up to this one that somebody changed in the database: number of the sweep -> when it was made, and what
     stands for what is there now."""
+    made_by_hand: Mapping[str, str] = field(default_factory=dict)
+    """Triggers, views and rules that somebody gave the database, in words -> a hash of what each does."""
     balances: Mapping[str, Sequence[Night]] = field(default_factory=dict)
     """Currency -> every report of all orders so far."""
     entries: Sequence[StatementEntry] = ()
@@ -118,6 +120,7 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
     found = [
         *of_orders,
         *findings.of_changed(night.changed),
+        *findings.of_database(night.made_by_hand),
         *findings.of_card_users(night.card_users, night.as_of, night.policy.reconciliation.kyc_unused_days),
         *of_receipts,
         *(each for each in arrivals.findings if each.subject not in named),
