@@ -10,16 +10,18 @@ from sqlalchemy import delete, func, select, text, update
 
 from tests.engine.approvers import change
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, take
-from tests.engine.runs import night, pay, sheet
+from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
 from treasury.approving.tokens import Verb
 from treasury.call import calls
 from treasury.ledger import schema
 from treasury.ledger.acceptances import accept_break, withdraw_acceptances
 from treasury.ledger.made_reports import changed_reports
+from treasury.nights import sweep
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.provider.orders import Pay
+from treasury.reconciliation.scope import Scope
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.both_databases
@@ -146,10 +148,31 @@ def test_a_ledger_that_is_set_back_to_an_earlier_format_does_not_seal_a_changed_
     take(desk, "by-hand", "10")
     table, lower = schema.sweep_balances, text("CAST(CAST(after AS DECIMAL) - 10 AS TEXT)")
     change(desk, update(table).where(table.c.sweep_id == 1).values(after=lower))
-    change(desk, text("ALTER TABLE reports DROP COLUMN checksum"))
+    for name in ("checksum", "breaks"):
+        change(desk, text(f"ALTER TABLE reports DROP COLUMN {name}"))
     change(desk, update(schema.meta).where(schema.meta.c.key == "schema").values(value="106"))
     desk.ledger.close()
     again = open_desk(desk.settings.base_url)
     report = night(again, tmp_path / "1")
     assert balance(report)["unexplained"] == "0"
     assert classes(report) == {"z": f"{CLASS} new"}
+
+
+def test_breaks_that_are_taken_out_of_the_last_report_are_told(desk: Desk, tmp_path: Path) -> None:
+    take(desk, "by-hand", "10")
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    change(desk, delete(schema.breaks))
+    report = night(desk, tmp_path / "2")
+    assert {CLASS, "balance_gap"} == {each["class"] for each in report["breaks"]}
+
+
+def test_narrowed_reports_and_one_that_was_made_again_are_as_they_were_made(desk: Desk, tmp_path: Path) -> None:
+    night(desk, tmp_path / "1", Scope(window_days=3), accepts=False)
+    last = sweep.stored_sweep(desk, Scope())
+    take(desk, "by-hand", "10")
+    night(desk, tmp_path / "2")
+    remake(desk, sweep.stored_sweep(desk, Scope()), tmp_path / "2")
+    remake(desk, last, tmp_path / "1")
+    night(desk, tmp_path / "3", Scope(run_key="before"), accepts=False)
+    assert changed_reports(desk.ledger) == {}

@@ -148,7 +148,8 @@ def as_format_104(connection: Connection) -> None:
     connection.execute(text("DROP TABLE decisions"))
     for name in v0105_decisions.FORMER.tables.keys() - {"plans"}:
         former[name].create(connection)
-    connection.execute(text("ALTER TABLE reports DROP COLUMN checksum"))
+    for name in ("checksum", "breaks"):
+        connection.execute(text(f"ALTER TABLE reports DROP COLUMN {name}"))
     for column in v0105_decisions.FORMER.tables["plans"].columns:
         connection.execute(text(f"ALTER TABLE plans ADD COLUMN {column.name} {column.type}"))
     connection.execute(text("UPDATE meta SET value = '104' WHERE key = 'schema'"))
@@ -178,7 +179,7 @@ def test_a_ledger_of_the_first_format_keeps_plans_from_then_on_and_findings_no_m
     Ledger(empty_url, ACCOUNT, tmp_path / "ledger.key").close()
     assert shape(plain_engine(ledger_url)) == shape(plain_engine(empty_url))
     after = contents(ledger_url)
-    assert {row.pop("checksum") is not None for row in after["reports"]} == {True}
+    assert {row.pop(name) is not None for row in after["reports"] for name in ("checksum", "breaks")} == {True}
     assert changed_reports(ledger) == {}
     gone = ("meta", "proofs", "adoptions", *v0105_decisions.FORMER.tables)
     assert all(after[name] == rows for name, rows in before.items() if name not in gone)

@@ -30,7 +30,7 @@ _ROWS: Mapping[str, Select[Any]] = {
         _decisions.verb.in_((Verb.ACCEPT.value, Verb.WITHDRAW.value))
     ),
 }
-"""What moves a balance, or ends a break: the steps by which orders are paid, or that take one over; pay-ins; lines of
+"""Rows that move a balance, or end a break: steps by which orders are paid, or that take one over; pay-ins; lines of
 statements; acceptances. Who writes them holds `serialize`, so that none comes before one that was read."""
 
 

@@ -11,6 +11,7 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.counted_rows import FOLLOWS, changed_counts
 from treasury.ledger.database import in_code_points, serialize
+from treasury.ledger.last_answers import Stream
 from treasury.ledger.ledger import Ledger
 from treasury.reconciliation.scope import Scope
 
@@ -83,6 +84,37 @@ def _seal(connection: Connection, key: LedgerKey, reports: Sequence[Mapping[Any,
 _SAID = ("sweep_id", "books", "as_of", "journal_id", "statement")
 
 
+def seal_of_breaks(stream: Stream, key: LedgerKey, sweep_id: int) -> str:
+    """Return the checksum of the breaks of a report."""
+    return _seals_of_breaks(stream, key, [sweep_id])[sweep_id]
+
+
+def _seals_of_breaks(stream: Stream, key: LedgerKey, sweep_ids: Sequence[int]) -> dict[int, str]:
+    table, found = schema.breaks, defaultdict[int, list[Any]](list)
+    query = select(table).where(table.c.sweep_id.in_(sweep_ids))
+    for row in stream(query.order_by(table.c.sweep_id, in_code_points(table.c.break_id))):
+        found[row.sweep_id].append(list(row))
+    return {each: _seal_of(key, each, found[each]) for each in sweep_ids}
+
+
+def _seal_of(key: LedgerKey, sweep_id: int, breaks: Sequence[Any]) -> str:
+    return key.checksum(["breaks", sweep_id, breaks])
+
+
+def _with_other_breaks(stream: Stream, key: LedgerKey) -> dict[int, str]:
+    """Return the reports whose breaks are not those that were recorded, each with the checksum of what is there."""
+    reports, sweeps = schema.reports.c, schema.sweeps.c
+    query = select(reports.sweep_id, reports.breaks, reports.written_at, sweeps.scope)
+    made = list(stream(query.join(schema.sweeps, sweeps.id == reports.sweep_id)))
+    now, found = _seals_of_breaks(stream, key, [row.sweep_id for row in made]), dict[int, str]()
+    for row in made:
+        is_lacking = row.written_at is not None and row.scope == Scope().as_text()  # a narrowed one records none
+        none = None if is_lacking else _seal_of(key, row.sweep_id, [])
+        if now[row.sweep_id] != (row.breaks or none):
+            found[row.sweep_id] = now[row.sweep_id]
+    return found
+
+
 class ChangedReport(NamedTuple):
     """A report that somebody changed by hand, or what it counted. `at`: when it was made, Unix ms."""
 
@@ -92,8 +124,8 @@ class ChangedReport(NamedTuple):
 
 
 def changed_reports(ledger: Ledger, sweep_id: int | None = None) -> dict[int, ChangedReport]:
-    """Return the reports of everything (up to that of a sweep) which somebody changed by hand, or the rows that they
-    counted, or the report before them, by the number of their sweep.
+    """Return the reports of everything (up to that of a sweep) which somebody changed by hand, or their breaks, or the
+    rows that they counted, or the report before them, by the number of their sweep.
 
     They count as they are: nobody else knows what they said.
     """
@@ -103,10 +135,11 @@ def changed_reports(ledger: Ledger, sweep_id: int | None = None) -> dict[int, Ch
     seals = ledger.look(lambda connection: _seal(connection, ledger.key, [each._mapping for each in made]))
     sums = [json.loads(row.statement) for row in made]
     with ledger.snapshot() as stream:
-        counts = list(changed_counts(stream, sums))
+        counts, breaks = list(changed_counts(stream, sums)), _with_other_breaks(stream, ledger.key)
     for row, checksum, said, changed in zip(made, seals, sums, counts, strict=True):
-        if row.checksum != checksum or said.get(FOLLOWS, before) != before or changed:
-            now = ledger.key.checksum([row.checksum, checksum, before, changed])
+        others = [changed, breaks.get(row.sweep_id)]
+        if row.checksum != checksum or said.get(FOLLOWS, before) != before or any(others):
+            now = ledger.key.checksum([row.checksum, checksum, before, *others])
             found[row.sweep_id] = ChangedReport(row.as_of, now[:8])
         before = row.sweep_id
     return found
@@ -116,8 +149,10 @@ def seal_reports(connection: Connection, key: LedgerKey) -> None:
     """Seal every report as it is: those of ledgers of before format 107 were not."""
     table = schema.reports
     rows = connection.execute(select(table)).fetchall()
+    breaks = _seals_of_breaks(connection.execute, key, [each.sweep_id for each in rows])
     for row, checksum in zip(rows, _seal(connection, key, [each._mapping for each in rows]), strict=True):
-        connection.execute(update(table).where(table.c.sweep_id == row.sweep_id).values(checksum=checksum))
+        sealed = update(table).where(table.c.sweep_id == row.sweep_id)
+        connection.execute(sealed.values(checksum=checksum, breaks=breaks[row.sweep_id]))
 
 
 def last_report(ledger: Ledger, scope: Scope, sweep_id: int) -> Any | None:

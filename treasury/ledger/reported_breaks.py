@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, select
+from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, select, update
 
 from treasury.approving.tokens import Verb
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import reports_before
+from treasury.ledger.made_reports import reports_before, seal_of_breaks
 from treasury.money import format_amount
 from treasury.reconciliation.breaks import RESOLVED, Break, Finding, KnownBreak
 from treasury.reconciliation.classes import BALANCE_CLASSES
@@ -82,5 +82,7 @@ def record_breaks(ledger: Ledger, sweep_id: int, breaks: Sequence[Break]) -> Non
         connection.execute(delete(schema.breaks).where(schema.breaks.c.sweep_id == sweep_id))
         if rows:
             connection.execute(insert(schema.breaks), rows)
+        sealed = seal_of_breaks(connection.execute, ledger.key, sweep_id)
+        connection.execute(update(schema.reports).where(schema.reports.c.sweep_id == sweep_id).values(breaks=sealed))
 
     ledger.write(work)

@@ -319,10 +319,11 @@ reports = Table(
     Column("journal_id", BigInteger, nullable=False),
     Column("statement", Text, nullable=False),
     Column("written_at", BigInteger),
-    Column("checksum", String(64)),
+    *(Column(name, String(64)) for name in ("checksum", "breaks")),
 )
 """Finished sweeps, of the orders of `books` up to the step `journal_id`; `written_at`: null while no file shows it.
-`checksum`: keyed, over all else, the balances that were read and the scope."""
+`checksum`: keyed, over what it says and covers, and the balances that were read; `breaks`: keyed, over its breaks, null
+until they are recorded."""
 
 sweep_balances = Table(
     "sweep_balances",

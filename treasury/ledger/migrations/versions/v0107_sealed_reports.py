@@ -1,4 +1,4 @@
-"""Revision 0107: a report has a checksum, and that of an order says that it has."""
+"""Revision 0107: a report has a checksum, its breaks another one, and that of an order says that it has."""
 
 from alembic import op
 from sqlalchemy import Column, String
@@ -10,13 +10,14 @@ revision = "0107"
 down_revision = "0106"
 
 NEW_TABLES: tuple[str, ...] = ()
-NEW_COLUMNS = {"reports": ("checksum",)}
+NEW_COLUMNS = {"reports": ("checksum", "breaks")}
 """The tables and columns that this revision adds."""
 
 
 def upgrade() -> None:
     """Seal the reports that are there: nobody knows whether they were changed by hand. Orders say that it was done."""
-    op.add_column("reports", Column("checksum", String(64)))
+    for name in ("checksum", "breaks"):
+        op.add_column("reports", Column(name, String(64)))
     key = op.get_context().opts.get("key")  # an empty database has nothing to be sealed
     if key is not None:
         seal_reports(op.get_bind(), key)
