@@ -31,8 +31,10 @@ from treasury.ledger.made_reports import changed_reports
 from treasury.ledger.makers import makers_of
 from treasury.ledger.migrations import READS_UNRELEASED, tables_of
 from treasury.ledger.migrations.versions import v0105_decisions
+from treasury.ledger.migrations.versions.v0106_payees import seal_orders
 from treasury.ledger.payout_plans import keep_plan, kept_rows
 from treasury.ledger.proposals import is_cancelled, plan_of
+from treasury.ledger.seals import is_sealed_order
 from treasury.ledger.stops import stops_in_force
 from treasury.ledger.trade_plans import has_consent
 from treasury.orders.states import State
@@ -159,6 +161,9 @@ def test_a_ledger_of_the_first_format_keeps_plans_from_then_on_and_findings_no_m
     ledger_url: str, empty_url: str, open_ledger: OpenLedger, tmp_path: Path
 ) -> None:
     put_ledger(ledger_url, ACCOUNT, tmp_path / "ledger.key")
+    earlier = open_ledger()
+    earlier.write(lambda connection: seal_orders(connection, earlier.key, 107, 100))
+    earlier.close()
     with plain_engine(ledger_url).begin() as connection:
         as_format_104(connection)
         for name in ("notifications", "payout_plan_rows", "payout_plans"):
@@ -181,6 +186,9 @@ def test_a_ledger_of_the_first_format_keeps_plans_from_then_on_and_findings_no_m
     after = contents(ledger_url)
     assert {row.pop(name) is not None for row in after["reports"] for name in ("checksum", "breaks")} == {True}
     assert changed_reports(ledger) == {}
+    assert all(is_sealed_order(ledger.key, order) for order in ledger.orders())
+    for row in (*before["orders"], *after["orders"]):
+        del row["checksum"]
     gone = ("meta", "proofs", "adoptions", *v0105_decisions.FORMER.tables)
     assert all(after[name] == rows for name, rows in before.items() if name not in gone)
     assert {row["key"]: row["value"] for row in after["meta"]}["schema"] == schema.VERSION
