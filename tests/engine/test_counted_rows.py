@@ -1,6 +1,8 @@
 """Somebody hides what left otherwise behind rows that earlier reports counted: takes them out, or moves them."""
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +11,23 @@ import pytest
 from sqlalchemy import delete, func, select, text, update
 
 from tests.engine.approvers import change
+from tests.engine.intents import commit
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, take
 from tests.engine.runs import night, pay, remake, sheet
-from tests.moved_clock import clock_of
+from tests.moved_clock import RUNS, clock_of
 from treasury.approving.tokens import Verb
 from treasury.call import calls
-from treasury.ledger import schema
+from treasury.ledger import closing, schema, sweeps
 from treasury.ledger.acceptances import accept_break, withdraw_acceptances
+from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import changed_reports
+from treasury.ledger.snapshots import expect_receipt
 from treasury.nights import sweep
+from treasury.orders.states import Event
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.provider.orders import Pay
+from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 from treasury.sandbox import RunningSandbox
 
@@ -176,3 +183,31 @@ def test_narrowed_reports_and_one_that_was_made_again_are_as_they_were_made(desk
     remake(desk, last, tmp_path / "1")
     night(desk, tmp_path / "3", Scope(run_key="before"), accepts=False)
     assert changed_reports(desk.ledger) == {}
+
+
+@RUNS
+def test_reports_beside_payments_and_pay_ins_that_are_recorded_meanwhile_are_not_called_changed(
+    open_ledger: Callable[..., Ledger],
+) -> None:
+    ledger, until = open_ledger(), time.monotonic() + 2
+
+    def record(number: int) -> int:
+        own, count = open_ledger(), 0
+        while time.monotonic() < until:
+            count += 1
+            name = f"{number}-{count}"
+            expect_receipt(own, name, {"currency": "USDT", "amount": "1"})
+            [order] = commit(own, name, run_key=name)
+            own.step(own.step(order, Event.SEND), Event.SETTLE)
+        return count
+
+    with ThreadPoolExecutor(4) as threads:
+        counts = [threads.submit(record, number) for number in range(3)]
+        reports = 0
+        while time.monotonic() < until or not reports:
+            sweep_id = sweeps.record_sweep(ledger, Scope(), [], since=ledger.now() + 1)
+            closing.close_sweep(ledger, sweep_id, Scope(), ServiceRules())
+            reports += 1
+            assert changed_reports(ledger) == {}
+        assert sum(each.result() for each in counts) > reports > 1
+    assert changed_reports(ledger) == {}
