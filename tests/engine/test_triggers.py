@@ -66,3 +66,11 @@ def test_the_morning_report_tells_a_trigger_that_raises_each_balance(desk: Desk,
         assert [each["class"] for each in report["breaks"]] == ["changed_in_ledger"]
     with pytest.raises(ConfigurationError, match="trigger hides"):
         say_reports(desk.ledger)
+
+
+def test_a_view_of_somebodys_own_is_nobodys_trouble(desk: Desk, tmp_path: Path) -> None:
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    assert classes(night(desk, tmp_path / "0")) == {}
+    change(desk, text("CREATE VIEW paid AS SELECT run_key, amount FROM orders WHERE state = 'settled'"))
+    assert classes(night(desk, tmp_path / "1")) == {}
+    assert say_reports(desk.ledger) == "no report was changed by hand"

@@ -2,13 +2,16 @@
 
 import hashlib
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, text
 
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 
-_SQLITE = "SELECT type, name, sql FROM sqlite_master WHERE type IN ('trigger', 'view') ORDER BY type, name"
-_POSTGRESQL = """
+_SQLITE = text(
+    "SELECT type, name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN :tables "
+    "OR type = 'view' AND name IN :tables ORDER BY type, name"
+).bindparams(bindparam("tables", expanding=True))
+_POSTGRESQL = text("""
 WITH ours AS (SELECT to_regclass(name) AS id FROM unnest(CAST(:tables AS text[])) AS name)
 SELECT 'trigger', tgname, concat(pg_get_triggerdef(t.oid), tgenabled, p.prosrc)
   FROM pg_trigger t JOIN pg_proc p ON p.oid = tgfoid WHERE NOT tgisinternal AND tgrelid IN (SELECT id FROM ours)
@@ -16,18 +19,18 @@ UNION ALL SELECT 'rule', rulename, pg_get_ruledef(oid) FROM pg_rewrite WHERE ev_
 UNION ALL SELECT 'policy', polname, concat(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))
   FROM pg_policy WHERE polrelid IN (SELECT id FROM ours)
 ORDER BY 1, 2
-"""
+""")
 """A view in a table's place is a rule here."""
 
 
 def made_by_hand(ledger: Ledger) -> dict[str, str]:
-    """Return what the database has that this program never makes, as people read it -> a hash of what it does."""
-
+    """Return what the tables of this ledger have that this program never makes, as people read it -> a hash of what it
+    does. A view of another name, for a report of somebody's own, changes nothing."""
     names = [table.name for table in schema.metadata.sorted_tables]
 
     def work(connection: Connection) -> dict[str, str]:
-        is_file = connection.dialect.name == "sqlite"
-        rows = connection.execute(text(_SQLITE) if is_file else text(_POSTGRESQL).bindparams(tables=names))
+        query = _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL
+        rows = connection.execute(query, {"tables": names})
         return {f"{kind} {name}": hashlib.sha256(str(does).encode()).hexdigest()[:8] for kind, name, does in rows}
 
     return ledger.look(work)
