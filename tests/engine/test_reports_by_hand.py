@@ -68,16 +68,25 @@ def desk(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> Desk:
     return desk
 
 
-@pytest.mark.parametrize("hide", [raise_opening, add_to_sums, make_it_narrow, pay_again, raise_fee])
+@pytest.mark.parametrize(
+    ("hide", "verdict"),
+    [
+        (raise_opening, "breaks"),
+        (add_to_sums, "breaks"),
+        (make_it_narrow, "breaks"),
+        (pay_again, "incomplete"),  # the statement of orders has a residual, too
+        (raise_fee, "breaks"),
+    ],
+)
 def test_who_hides_in_the_database_what_left_is_told_the_next_morning(
-    desk: Desk, hide: Callable[[Ledger], None], tmp_path: Path
+    desk: Desk, hide: Callable[[Ledger], None], verdict: str, tmp_path: Path
 ) -> None:
     take(desk, "by-hand", LEFT)
     hide(desk.ledger)
     report = night(desk, tmp_path / "2")
     told = [each for each in report["breaks"] if each["class"] == CLASS]
     assert [each["lifecycle"] for each in told] == ["new"], report["breaks"]
-    assert report["verdict"] in ("breaks", "incomplete")
+    assert report["verdict"] == verdict
     again = night(desk, tmp_path / "3")
     assert f"{CLASS} persisting" in classes(again).values()
     accept_break(desk.ledger, told[0]["id"], by="Ana", os_user="ana", why="repaired from a backup")

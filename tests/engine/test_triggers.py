@@ -12,6 +12,7 @@ from tests.engine.approvers import adopt, change
 from tests.engine.nights import ROWS, balance, classes, take
 from tests.engine.runs import night, pay, sheet
 from treasury.errors import ConfigurationError
+from treasury.ledger.by_hand import made_by_hand
 from treasury.ledger.stops import stop_sending
 from treasury.payments.desk import Desk
 
@@ -74,3 +75,13 @@ def test_a_view_of_somebodys_own_is_nobodys_trouble(desk: Desk, tmp_path: Path) 
     change(desk, text("CREATE VIEW paid AS SELECT run_key, amount FROM orders WHERE state = 'settled'"))
     assert classes(night(desk, tmp_path / "1")) == {}
     assert say_reports(desk.ledger) == "no report was changed by hand"
+
+
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+def test_of_two_triggers_of_one_name_none_hides_the_other(desk: Desk) -> None:
+    """Somebody accepted the one of the one table; the other table's is told all the same."""
+    body = "CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$"
+    change(desk, text(body))
+    for table in ("breaks", "reports"):
+        change(desk, text(f"CREATE TRIGGER audit BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION seen()"))
+    assert sorted(made_by_hand(desk.ledger)) == ["trigger audit of breaks", "trigger audit of reports"]

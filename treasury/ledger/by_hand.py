@@ -8,19 +8,22 @@ from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 
 _SQLITE = text(
-    "SELECT type, name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN :tables "
+    "SELECT type, name || ' of ' || tbl_name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN :tables "
     "OR type = 'view' AND name IN :tables ORDER BY type, name"
 ).bindparams(bindparam("tables", expanding=True))
 _POSTGRESQL = text("""
 WITH ours AS (SELECT to_regclass(name) AS id FROM unnest(CAST(:tables AS text[])) AS name)
-SELECT 'trigger', tgname, concat(pg_get_triggerdef(t.oid), tgenabled, p.prosrc)
+SELECT 'trigger', concat(tgname, ' of ', CAST(tgrelid AS regclass)),
+       concat(pg_get_triggerdef(t.oid), tgenabled, p.prosrc)
   FROM pg_trigger t JOIN pg_proc p ON p.oid = tgfoid WHERE NOT tgisinternal AND tgrelid IN (SELECT id FROM ours)
-UNION ALL SELECT 'rule', rulename, pg_get_ruledef(oid) FROM pg_rewrite WHERE ev_class IN (SELECT id FROM ours)
-UNION ALL SELECT 'policy', polname, concat(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))
+UNION ALL SELECT 'rule', concat(rulename, ' of ', CAST(ev_class AS regclass)), pg_get_ruledef(oid)
+  FROM pg_rewrite WHERE ev_class IN (SELECT id FROM ours)
+UNION ALL SELECT 'policy', concat(polname, ' of ', CAST(polrelid AS regclass)),
+       concat(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))
   FROM pg_policy WHERE polrelid IN (SELECT id FROM ours)
 ORDER BY 1, 2
 """)
-"""A view in a table's place is a rule here."""
+"""A view in a table's place is a rule here. Two tables may each have one of a name."""
 
 
 def made_by_hand(ledger: Ledger) -> dict[str, str]:

@@ -79,7 +79,7 @@ def changed_among(ledger: Ledger, orders: Sequence[Order]) -> dict[int, str]:
 
 
 def _paid_otherwise(connection: Connection, ids: Sequence[int]) -> set[int]:
-    """Orders that their steps settle, or end otherwise, more often than they say themselves."""
+    """Orders that say they are paid and by their steps are not, or were more than once; or the other way round."""
     orders, journal = schema.orders.c, schema.journal.c
     settled = State.SETTLED.value
     effect = case((journal.target == settled, 1), else_=0) - case((journal.source == settled, 1), else_=0)
