@@ -6,7 +6,7 @@ Prefect block may stand in for the account (see `blocks`).
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -20,6 +20,7 @@ from treasury.private_files import read_bounded, read_private, why_unread
 from treasury.provider.client import Account
 from treasury.provider.engine import EXCHANGE_SECONDS, MAX_BYTES, EngineLimits, EngineName
 from treasury.provider.service_rules import ServiceRules
+from treasury.provider.signing import load_private_key, load_public_key
 
 RESEND_AFTER_SECONDS = 600.0
 """How far apart two "no such order" answers must be before an order is sent again under the same id."""
@@ -198,19 +199,26 @@ def os_user() -> str:
 
 
 def read_key_file(path: Path, what: str) -> str:
-    """The text of a key file. Raises `ConfigurationError`."""
-    try:
-        return read_bounded(path).decode("ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the {what} file {path} cannot be read: {why_unread(error)}") from None
+    """The text of the file with a public key. Raises `ConfigurationError`, also when it is none."""
+    return _key_text(path, what, read_bounded, load_public_key)
 
 
 def read_private_key(path: Path) -> str:
-    """The text of the file with the private key. Raises `ConfigurationError`, also when others can read the file."""
+    """The text of the file with the private key. Raises `ConfigurationError`, also when others can read the file, or
+    nothing can be signed with it."""
+    return _key_text(path, "private key", lambda file: read_private(file, "private key file"), load_private_key)
+
+
+def _key_text(path: Path, what: str, read: Callable[[Path], bytes], load: Callable[[str], object]) -> str:
     try:
-        return read_private(path, "private key file").decode("ascii")
+        text = read(path).decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the private key file {path} cannot be read: {why_unread(error)}") from None
+        raise ConfigurationError(f"the {what} file {path} cannot be read: {why_unread(error)}") from None
+    try:
+        load(text)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"the {what} file {path}: {error}") from None
+    return text
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:

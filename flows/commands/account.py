@@ -14,7 +14,6 @@ from treasury.errors import ConfigurationError, InputError
 from treasury.ledger.ledger import Ledger
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
-from treasury.provider.signing import load_private_key, load_public_key
 from treasury.proving import prove_service
 from treasury.settings import read_key_file, read_private_key, read_settings
 
@@ -64,11 +63,10 @@ def connect(
     chosen = {entry: value for entry, value in said.items() if value is not None}
     rules = read_account_file(settings.account_file).service.model_copy(update=chosen)
     account = Account(base_url, partner_id, read_private_key(private_key), rules=rules)
-    load_private_key(account.private_key)
     if not partner_id.strip():
         raise ConfigurationError("the partner id is empty")
     if platform_key is not None:
-        load_public_key(read_key_file(platform_key, "platform key"))
+        read_key_file(platform_key, "platform key")
     files = {"private_key_file": private_key, "platform_key_file": platform_key}
     paths = {entry: str(file.absolute()) for entry, file in files.items() if file is not None}
     save = None

@@ -111,6 +111,16 @@ def test_a_key_file_that_is_not_there_is_named_in_words(office: Office, sandbox:
     assert (ended.code, "nowhere.pem cannot be read: No such file or directory" in ended.err) == (2, True), ended.err
 
 
+def test_a_key_file_that_holds_no_key_is_named(office: Office, tmp_path: Path) -> None:
+    """The key of another program said what it was not, and not which file it stood in."""
+    bad = tmp_path / "other.pem"
+    bad.touch(0o600)
+    bad.write_text("not a key!")
+    for variable, what in (("TREASURY_PRIVATE_KEY_FILE", "private key"), ("TREASURY_PLATFORM_KEY_FILE", "platform key")):
+        ended = office.run("balance", **{variable: str(bad)})
+        assert ended.code == 2 and f"the {what} file {bad}: the " in ended.err, (ended.code, ended.err)
+
+
 def test_an_account_that_the_ledger_refuses_is_not_saved(office: Office, sandbox: RunningSandbox) -> None:
     """The one that worked was gone: each command, and the night, was refused until somebody connected again."""
     assert office.run("stop", "--by", "Ada Example", "--why", "a decision, so that the ledger is in use").code == 0
