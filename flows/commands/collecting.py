@@ -4,6 +4,7 @@ from pathlib import Path
 
 from flows.commands.common import (
     DONE,
+    OutFolder,
     asking_for_headers,
     check_follow,
     configured_desk,
@@ -24,7 +25,7 @@ def collect(
     /,
     *,
     run_key: str,
-    out: Path | None = None,
+    out: OutFolder | None = None,
     sheet: str | None = None,
     follow: float = 0,
     dry_run: bool = False,

@@ -3,7 +3,9 @@
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from cyclopts import Parameter
 
 from treasury.errors import InputError, NeedsAttention, TreasuryError, UnknownHeaders
 from treasury.payments.desk import Desk, desk_of
@@ -13,6 +15,16 @@ from treasury.sheets.mappings import remember_mapping
 from treasury.texts import count_of
 
 T = TypeVar("T")
+
+
+def _can_be_folder(_: Any, given: Path | None) -> None:
+    there = next((each for each in (given, *given.parents) if each.exists()), None) if given is not None else None
+    if there is not None and not there.is_dir():
+        raise ValueError(f"{there} is a file, and a folder is wanted; nothing was sent")
+
+
+OutFolder = Annotated[Path, Parameter(validator=_can_be_folder)]
+"""Type of `--out`: the folder that results are written into."""
 
 DONE, BAD_INPUT, WAITING, TROUBLE, BREAKS = 0, 2, 3, 4, 5
 """Exit codes that a command chooses itself; errors choose theirs in `flows.commands`."""

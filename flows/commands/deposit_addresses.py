@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flows.commands.common import DONE, TROUBLE, asking_for_headers, configured_desk, say_files, summary_of
+from flows.commands.common import DONE, TROUBLE, OutFolder, asking_for_headers, configured_desk, say_files, summary_of
 from flows.commands.prefect_server import prefect_api
 from treasury.collect.deposit_addresses import BAD_OUTCOMES, KIND, addresses_of, look_at_addresses
 from treasury.errors import InvalidSheet
@@ -10,7 +10,7 @@ from treasury.reports.refused import write_refused
 from treasury.sheets.deposit_addresses import LAYOUT
 
 
-def addresses(file: Path, /, *, out: Path | None = None, sheet: str | None = None, dry_run: bool = False) -> int:
+def addresses(file: Path, /, *, out: OutFolder | None = None, sheet: str | None = None, dry_run: bool = False) -> int:
     """Issue deposit addresses, one for each customer and asset, and write them with their QR codes.
 
     Run again, it finds the same addresses and asks for none twice.

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from flows.commands.approving import signing_key, write_waiting
 from flows.commands.common import (
     DONE,
+    OutFolder,
     agreed,
     asking_for_headers,
     check_follow,
@@ -103,7 +104,7 @@ class Start:
     dry_run: Annotated[bool, Parameter(negative=())] = False
     yes: Annotated[bool, Parameter(negative=())] = False
     follow: float = 30.0
-    out: Path | None = None
+    out: OutFolder | None = None
     key: Path | None = None
     print_token: Annotated[bool, Parameter(name="--print", negative=())] = False
     only_failed_of: str | None = None

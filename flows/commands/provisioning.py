@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from flows.commands.common import DONE, TROUBLE, asking_for_headers, configured_desk, say_files, summary_of
+from flows.commands.common import DONE, TROUBLE, OutFolder, asking_for_headers, configured_desk, say_files, summary_of
 from flows.commands.prefect_server import prefect_api
 from treasury.cards.provisioning import BAD_OUTCOMES, OTHER_EMAIL, FoundUser, card_users_of, look_at_users
 from treasury.errors import InvalidSheet
@@ -16,7 +16,7 @@ def provision(
     file: Path,
     /,
     *,
-    out: Path | None = None,
+    out: OutFolder | None = None,
     sheet: str | None = None,
     update: bool = False,
     dry_run: bool = False,

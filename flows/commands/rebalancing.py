@@ -12,6 +12,7 @@ from flows.commands.approving import signing_key
 from flows.commands.common import (
     DONE,
     TROUBLE,
+    OutFolder,
     agreed,
     check_follow,
     configured_desk,
@@ -63,7 +64,7 @@ def rebalance(
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     yes: Annotated[bool, Parameter(negative=())] = False,
     follow: float = 30.0,
-    out: Path | None = None,
+    out: OutFolder | None = None,
     key: Path | None = None,
     explain: str | None = None,
     costs: Annotated[bool, Parameter(negative=())] = False,

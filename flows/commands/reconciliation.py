@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from cyclopts import Parameter
 
-from flows.commands.common import BREAKS, DONE, configured_desk, say_files, summary_of
+from flows.commands.common import BREAKS, DONE, OutFolder, configured_desk, say_files, summary_of
 from flows.commands.deciding import NOBODY, PersonOptions
 from flows.commands.prefect_server import prefect_api
 from flows.commands.progress import showing
@@ -37,7 +37,7 @@ def reconcile(
     offline: Annotated[bool, Parameter(negative=())] = False,
     statement: Path | None = None,
     policy: Path | None = None,
-    out: Path | None = None,
+    out: OutFolder | None = None,
 ) -> int:
     """Ask the service what became of every order the ledger holds, compare, and write the report. Sends no money.
 
@@ -100,7 +100,7 @@ def reconcile(
     return BREAKS if report["verdict"] in BAD_VERDICTS else DONE
 
 
-def report(*, month: str, policy: Path | None = None, out: Path | None = None) -> int:
+def report(*, month: str, policy: Path | None = None, out: OutFolder | None = None) -> int:
     """Write a month of the balance accounts from the entries of all reports: page, workbook, entries.csv. Asks nothing.
 
     Parameters

@@ -1,13 +1,11 @@
 """`treasury results`: writes the results of a run anew, and sends nothing."""
 
-from pathlib import Path
-
-from flows.commands.common import configured_desk, finish_run
+from flows.commands.common import OutFolder, configured_desk, finish_run
 from treasury.pay.payouts import write_results_anew
 from treasury.payments.execution import check_run_key
 
 
-def results(run_key: str, /, *, out: Path | None = None) -> int:
+def results(run_key: str, /, *, out: OutFolder | None = None) -> int:
     """Write the results of a run as the ledger has them now; nothing is asked or sent.
 
     Exit code 4 where a person is needed, as at the end of the run itself.

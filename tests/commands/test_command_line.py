@@ -219,6 +219,21 @@ def bad_commands() -> dict[str, tuple[list[str], str]]:
         ),
         "provision a file that is not there": (["provision", "{home}/none.csv"], "none.csv"),
         "provision the wrong sheet": (["provision", "{sheet}"], "{sheet}"),
+        **{
+            f"{line[0]} with results in a file": ([*line, "--out", "{sheet}/results"], "{sheet} is a file")
+            for line in (
+                [*pay, "r-1"],
+                ["withdraw", "{sheet}", "--run-key", "r-1"],
+                ["scan-pay", "{sheet}", "--run-key", "r-1"],
+                ["rebalance"],
+                ["provision", "{sheet}"],
+                ["addresses", "{sheet}"],
+                ["collect", "{sheet}", "--run-key", "r-1"],
+                ["reconcile"],
+                ["report", "--month", "2026-10"],
+                ["results", "r-1"],
+            )
+        },
         "reconcile an unknown run": (["reconcile", "--run-key", "none-such"], "none-such"),
         "reconcile a negative window": (["reconcile", "--window", "-1"], "--window"),
         "show what nobody knows": (["show", "none-such"], "none-such"),

@@ -116,9 +116,10 @@ def test_a_key_file_that_holds_no_key_is_named(office: Office, tmp_path: Path) -
     bad = tmp_path / "other.pem"
     bad.touch(0o600)
     bad.write_text("not a key!")
-    for variable, what in (("TREASURY_PRIVATE_KEY_FILE", "private key"), ("TREASURY_PLATFORM_KEY_FILE", "platform key")):
-        ended = office.run("balance", **{variable: str(bad)})
-        assert ended.code == 2 and f"the {what} file {bad}: the " in ended.err, (ended.code, ended.err)
+    for which in ("private", "platform"):
+        ended = office.run("balance", **{f"TREASURY_{which.upper()}_KEY_FILE": str(bad)})
+        assert ended.code == 2, ended.out
+        assert f"the {which} key file {bad}: the " in ended.err
 
 
 def test_an_account_that_the_ledger_refuses_is_not_saved(office: Office, sandbox: RunningSandbox) -> None:
