@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -206,7 +207,7 @@ def read_key_file(path: Path, what: str) -> str:
 def read_private_key(path: Path) -> str:
     """The text of the file with the private key. Raises `ConfigurationError`, also when others can read the file, or
     nothing can be signed with it."""
-    return _key_text(path, "private key", lambda file: read_private(file, "private key file"), load_private_key)
+    return _key_text(path, "private key", partial(read_private, what="private key file"), load_private_key)
 
 
 def _key_text(path: Path, what: str, read: Callable[[Path], bytes], load: Callable[[str], object]) -> str:

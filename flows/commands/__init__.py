@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import filterfalse
 from typing import NoReturn
 
 from cyclopts import App, CycloptsError
@@ -120,7 +121,7 @@ def run(arguments: Sequence[str]) -> int:
     be_private()
     go_past_proxies()
     show_warnings()
-    if broken := [each for each in arguments if not is_whole(each)]:
+    if broken := list(filterfalse(is_whole, arguments)):
         remedy = "write it so, or without accents"
         if sys.getfilesystemencoding() != "utf-8":  # it may be one, and Python was told to read no UTF-8
             remedy = "this shell's settings allow none: export PYTHONUTF8=1"
