@@ -81,7 +81,7 @@ def test_what_is_open_is_said_until_it_is_done(office: Office, tmp_path: Any) ->
 def test_at_most_five_runs_of_unknown_outcome_are_named() -> None:
     """One sentence fits a terminal."""
     none: dict[str, Any] = dict.fromkeys(("stops", "waiting_approvals", "not_sent", "missed_nights", "breaks"), ())
-    none |= {"held": {}, "jobs": [], "backup": None, "since": {"unknown": "then"}, "report_hours": None}
+    none |= {"held": {}, "jobs": [], "backup": None, "since": {"unknown": "then"}, "report_hours": None, "older": None}
     for number, named in ((1, "of r0, the"), (7, "of r0, r1, r2, r3, r4 and 2 more, the")):
         runs = [f"r{each}" for each in range(number)]
         found = {**none, "unknown": {"orders": number, "runs": runs, "oldest_hours": 3}}
@@ -138,6 +138,27 @@ def test_a_plan_of_before_a_restore_is_to_be_started_again_and_not_to_be_approve
     assert office.run("show", "run").last == "it was made before this ledger was restored: start the run again"
     assert office.run("pay", office.sheet(("a", "10", "12345670001")), "--run-key", "run", "--yes").code == 3
     assert standing(office)["waiting_approvals"][0]["lacks"] == 1
+
+
+def test_a_ledger_that_was_put_back_is_told_before_and_after_the_start_that_asks_first(office: Office) -> None:
+    """A report of a restored ledger said nothing of it, and the status told to start the run again, and no more."""
+    why = "because its file, or its database on a server, is another one than before"
+    sheet = office.sheet(("a", "10", "12345670001"))
+    assert office.run("pay", sheet, "--run-key", "run", "--yes", "--follow", "20").code == 0
+
+    def said() -> tuple[set[bool], list[str]]:
+        office.run("reconcile")
+        pages = [*(office.home / "nights").glob("*/*.html"), *(office.home / "nights").glob("*/*.md")]
+        return {why in each.read_text() for each in pages}, [each for each in standing(office)["needs"] if why in each]
+
+    assert said() == ({False}, [])
+    ledger = office.home / "ledger.db"
+    shutil.copy(ledger.rename(office.home / "aside.db"), ledger)
+    pages, [need] = said()
+    assert (pages, "may know less than the service, because" in need) == ({True}, True)
+    again = office.sheet(("b", "20", "12345670002"), name="again.csv")
+    assert office.run("pay", again, "--run-key", "two", "--yes", "--follow", "0").code == 4
+    assert said() == ({True}, [])
 
 
 def test_a_plan_that_was_paid_under_a_later_policy_without_approvals_waits_no_more(office: Office) -> None:

@@ -64,6 +64,7 @@ def empty_machine(**changes: Any) -> dict[str, Any]:
     machine = {
         "verdict": "reconciled",
         "rehearsal": None,
+        "older": None,
         "as_of": "2026-11-20T05:30:00Z",
         "since": None,
         "missed_days": [],

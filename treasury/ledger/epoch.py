@@ -156,7 +156,7 @@ def why_epoch(ledger: Ledger) -> str | None:
     def work(connection: Connection) -> str | None:
         return meta_of(connection).get("epoch_why") if epoch_began(connection, ledger.now()) is not None else None
 
-    return ledger.write(work)
+    return ledger.look(work)
 
 
 def why_older(ledger: Ledger, token: LedgerToken, file: Path | None) -> str | None:

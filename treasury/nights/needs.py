@@ -67,6 +67,10 @@ def _decisions(found: Mapping[str, Any], approver: str) -> Iterator[RequiredActi
 
 
 def _open(found: Mapping[str, Any]) -> Iterator[RequiredAction]:
+    if found["older"] is not None:
+        what = f"this ledger may know less than the service, because {found['older']}"
+        how = "treasury reconcile, and compare with the service's list; the next start of a run holds what never left"
+        yield RequiredAction(what, OPERATOR, None, how)
     for each in found["not_sent"]:
         key, why = each["run_key"], "" if each["reason"] is None else f" ({each['reason']})"
         how = f"start it again unless it runs now, or treasury cancel {key} --by NAME --why TEXT"

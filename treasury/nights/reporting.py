@@ -9,6 +9,7 @@ from treasury.errors import InputError
 from treasury.ledger import closing, sweeps
 from treasury.ledger.acceptances import acceptances
 from treasury.ledger.by_hand import made_by_hand
+from treasury.ledger.epoch import why_epoch
 from treasury.ledger.in_force import policy_at
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import changed_reports, is_written, last_whole_report
@@ -128,4 +129,5 @@ def read_input(
         acceptances=acceptances(ledger, sums.as_of),
         fee_on_top=desk.account.rules.fee_on_top,
         rehearsal=is_rehearsal(ledger),
+        older=desk.why_older() or why_epoch(ledger),
     )

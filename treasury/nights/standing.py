@@ -67,6 +67,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
         "unexplained": {currency: canonical(amount) for currency, amount in sorted(unexplained.items())},
         "backup": _days_since(_said_in(desk.settings.home / LAST_BACKUP).get("at"), now),
         "restored": _restored(desk, now),
+        "older": desk.why_older(),
         "since": {
             "held": {kind: as_time(since) for kind, (_, since) in held.items()},
             "unknown": None if oldest is None else as_time(oldest),

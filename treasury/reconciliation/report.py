@@ -66,6 +66,8 @@ class ReconciliationInput:
     """Operations whose fee is debited beside their amount."""
     rehearsal: bool = False
     """True when payments of the ledger were recorded without a policy in force."""
+    older: str | None = None
+    """Why the ledger may know less than the service, in words; None when nothing says so."""
 
 
 @dataclass(frozen=True)

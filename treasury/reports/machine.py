@@ -58,6 +58,7 @@ def as_machine(report: "Report") -> dict[str, Any]:
     return {
         "verdict": report.verdict.value,
         "rehearsal": REHEARSAL if night.rehearsal else None,
+        "older": night.older,
         "as_of": time_text(night.as_of),
         "since": None if night.since is None else time_text(night.since),
         "missed_days": list(report.missed_days),

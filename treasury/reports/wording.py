@@ -49,9 +49,16 @@ def not_asked(machine: Machine) -> list[str]:
     return [f"{count} not asked about, so a payment of theirs that came back is not known yet ({left_out['rule']})."]
 
 
+def older(machine: Machine) -> list[str]:
+    """Say that the ledger may know less than the service; empty if nothing says so."""
+    if (why := machine["older"]) is None:
+        return []
+    return [f"This ledger may know less than the service, because {why}. Compare with the service's own list."]
+
+
 def before_all(machine: Machine) -> list[str]:
-    """Say first what did not happen."""
-    return [*missed(machine), *narrowed(machine), *not_asked(machine)]
+    """Say first what did not happen, and what the report may not know."""
+    return [*older(machine), *missed(machine), *narrowed(machine), *not_asked(machine)]
 
 
 def reasons(machine: Machine) -> list[str]:
