@@ -49,7 +49,13 @@ def problems_of_destination(currency: str, address: str | None, tag: str | None)
         problems.append(Problem("address", rule, code="no_address"))
     if tag is None and (what := NEEDS_TAG.get(currency.upper())) is not None:
         problems.append(Problem("tag", f"is required: without its {what} nobody knows whose the money is"))
+    if tag is not None and currency.upper() == "XRP" and not (_NUMBER.fullmatch(tag) and int(tag) < 2**32):
+        problems.append(Problem("tag", "is no destination tag: a whole number of at most 4294967295, no 0 before it"))
     return problems
+
+
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
+"""A number in one way alone, so that two rows to one customer of an address are seen to be alike."""
 
 
 def _evm(address: str) -> str | None:

@@ -61,6 +61,16 @@ def test_a_withdrawal_says_what_is_sent(tmp_path: Path) -> None:
     assert (row.payee, row.way.operation) == ("tdbaamzsq3d7xqqgw8cwczbazgpdarhsma|0007", "withdraw")
 
 
+RIPPLE = {"currency": "XRP", "address": "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh"}
+
+
+def test_a_destination_tag_is_a_number_in_one_way(tmp_path: Path) -> None:
+    """12345 and 0012345 are one customer, and two rows to it were not seen to be alike."""
+    for tag in ("0", "12345", "4294967295"):
+        [row] = read_withdrawals(write(tmp_path, MOVED | RIPPLE | {"tag": tag}))
+        assert row.fields["tag"] == tag
+
+
 @pytest.mark.parametrize(
     ("change", "column", "said"),
     [
@@ -70,7 +80,8 @@ def test_a_withdrawal_says_what_is_sent(tmp_path: Path) -> None:
         ({"amount": "0"}, "amount", ""),
         ({"amount": "1,5"}, "amount", ""),
         ({"customer_ref_id": ""}, "customer_ref_id", ""),
-        ({"currency": "XRP", "address": "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh"}, "tag", "destination tag"),
+        ({**RIPPLE}, "tag", "destination tag"),
+        *(({**RIPPLE, "tag": tag}, "tag", "no destination tag") for tag in ("0012345", "4294967296", "memo", "1e5")),
     ],
 )
 def test_a_wrong_withdrawal_is_named_by_its_column(
