@@ -1,7 +1,7 @@
 """The service's statement: a third side of every order, and entries of the balance accounts."""
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -80,6 +80,16 @@ def test_between_two_statements_nothing_is_missing() -> None:
         assert build_with_orders(night)[1]["class"].iloc[0] == expected
 
 
+@pytest.mark.parametrize(("given_at", "expected"), [(AS_OF - 2, "matched"), (AS_OF, "missing_in_statement")])
+def test_a_statement_from_before_an_order_ended_does_not_lack_it(given_at: int, expected: str) -> None:
+    """It was given in the morning, and the payment left in the afternoon of the same day."""
+    rows = [side(**SETTLED), side(**SETTLED | {"request_id": "r2", "known_order_no": "P2", "order_no": "P2"})]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+    given = [entry("P2", given_at=given_at)]
+    night = ReconciliationInput(AS_OF, in_parts(frame, 1), entries=given, known_numbers={"P1", "P2"})
+    assert build_with_orders(night)[1]["class"].iloc[0] == expected
+
+
 @pytest.mark.parametrize(("given_at", "expected"), [(AS_OF - DAY, "matched"), (AS_OF, "orphan_success")])
 def test_a_line_from_before_an_order_came_back_says_nothing_about_its_end(given_at: int, expected: str) -> None:
     came_back = side(**SETTLED | {"state": "failed", "status": 44})
@@ -110,6 +120,7 @@ def lots(account: BalanceAccount) -> list[int]:
 
 
 NIGHTS = [AS_OF + number * DAY for number in range(5)]
+OPENED = date.fromisoformat(Policy().day_of(AS_OF))
 LATER = date(2026, 11, 22)
 IN = {"order_type": "charge"}
 
@@ -128,6 +139,10 @@ IN = {"order_type": "charge"}
         ([100, 150], [entry("X1", "50", given_at=NIGHTS[1], **IN)], []),
         # What is older than the opening, failed, on its way or ours is no entry.
         ([100, 100, 100], [entry("X1", "50", given_at=NIGHTS[1], booked_on=date(2026, 11, 1))], []),
+        # Nor does it end what was found later; the day before may be the opening's in the service's time zone.
+        ([100, 50, 50], [entry("X1", "50", given_at=NIGHTS[2], booked_on=date(2026, 11, 1))], [-50]),
+        ([100, 150, 150], [entry("X1", "50", given_at=NIGHTS[2], booked_on=OPENED - timedelta(days=2), **IN)], [50]),
+        ([100, 50, 50], [entry("X1", "50", given_at=NIGHTS[2], booked_on=OPENED - timedelta(days=1))], []),
         ([100, 50, 50], [entry("X1", "50", given_at=NIGHTS[1], status=OrderStatus(44))], [-50]),
         ([100, 50, 50], [entry("X1", "50", given_at=NIGHTS[1], status=OrderStatus(22))], [-50]),
         ([100, 50, 50], [entry("P1", "50", given_at=NIGHTS[1])], [-50]),

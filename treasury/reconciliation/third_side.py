@@ -24,8 +24,8 @@ DUE = timedelta(days=7)
 """Days by which a line's date may lie after the end of its order: value dates are later than bookings."""
 
 
-Periods = Mapping[Any, Sequence[tuple[date, date]]]
-"""Currency and operation -> first and last day of each statement that shows orders of them."""
+Periods = Mapping[Any, Sequence[tuple[date, date, int]]]
+"""Currency and operation -> first and last day of each statement that shows orders of them, and when it was given."""
 
 
 _NAMES = ("request_id", "known_order_no", "order_no")
@@ -68,17 +68,17 @@ class Lines:
 
         Where its lines have no dates they are the days of the orders themselves.
         """
-        days: dict[tuple[str, Any], tuple[date, date]] = {}
+        days: dict[tuple[str, int, Any], tuple[date, date]] = {}
         for part in parts(_COLUMNS):
             for row in _rows(part):
                 for entry in self._of(row):
-                    file = (entry.file, (row["currency"], row["operation"]))
+                    file = (entry.file, entry.given_at, (row["currency"], row["operation"]))
                     booked = [entry.booked_on] if entry.booked_on else _own_days(row, self._policy)
                     if booked := [*booked, *days.get(file, ())]:
                         days[file] = min(booked), max(booked)
-        periods: dict[Any, list[tuple[date, date]]] = {}
-        for (_, kind), each in days.items():
-            periods.setdefault(kind, []).append(each)
+        periods: dict[Any, list[tuple[date, date, int]]] = {}
+        for (_, given_at, kind), each in days.items():
+            periods.setdefault(kind, []).append((*each, given_at))
         return periods
 
 
@@ -102,7 +102,12 @@ def _by_name(entries: Iterable[StatementEntry]) -> dict[str, list[StatementEntry
 
 def _is_news(row: Mapping[Any, Any], entry: StatementEntry) -> bool:
     """Tell whether a line was given after its order ended, or came back: an earlier one says nothing about that."""
-    return bool(row["final_at"] is None or entry.given_at == 0 or entry.given_at >= row["final_at"])
+    return row["final_at"] is None or _is_after(row, entry.given_at)
+
+
+def _is_after(row: Mapping[Any, Any], given_at: int) -> bool:
+    """Tell whether a file was given after an order ended; 0 is one of this very report, whose time nobody says."""
+    return bool(given_at == 0 or given_at >= row["final_at"])
 
 
 def _columns(
@@ -136,7 +141,8 @@ def _is_lacking(row: Mapping[Any, Any], periods: Periods, policy: Policy) -> boo
     if row["state"] != State.SETTLED or row["status"] != OrderStatus.SUCCESS or row["final_at"] is None:
         return False
     made, ended = _day(row, "created_at", policy), _day(row, "final_at", policy)
-    return any(first <= made and ended <= last for first, last in periods.get((row["currency"], row["operation"]), ()))
+    files = periods.get((row["currency"], row["operation"]), ())
+    return any(first <= made and ended <= last and _is_after(row, given_at) for first, last, given_at in files)
 
 
 def _own_days(row: Mapping[Any, Any], policy: Policy) -> list[date]:
@@ -154,14 +160,15 @@ def with_entries(
     """Add what a statement shows of others' movements to the flows of the report that was given it.
 
     `ours`: every name of an order of this ledger, whose movements are entries already. A movement that is known to be
-    later than the account's opening is an entry; any other one only ends lots of its sign.
+    later than the account's opening is an entry; any other one only ends lots of its sign, and one that is known to be
+    older is inside the opening: it ends none.
     """
     series = {currency: list(nights) for currency, nights in balances.items()}
     for entry in others_movements(entries, ours):
         nights = series.get(entry.currency, [])
         opening = next((night for night in nights if night.balance is not None), None)
         place = next((place for place, night in enumerate(nights) if night.as_of >= entry.given_at), None)
-        if opening is not None and place is not None:
+        if opening is not None and place is not None and not _is_inside(opening.as_of, entry, policy):
             booked_from = None
             if entry.booked_on is not None and is_later_than(opening.as_of, entry, policy):
                 days = _days_of(entry, policy)
@@ -180,9 +187,16 @@ def others_movements(entries: Sequence[StatementEntry], ours: Collection[str]) -
 
 def is_later_than(opened_at: int, entry: StatementEntry, policy: Policy) -> bool:
     """Tell whether a movement is known to be of a day after the opening, in the time zone of when it was given."""
-    if entry.booked_on is None:
-        return False
-    return entry.booked_on > date.fromisoformat(_days_of(entry, policy).day_of(opened_at))
+    return entry.booked_on is not None and entry.booked_on > _opening_day(opened_at, entry, policy)
+
+
+def _is_inside(opened_at: int, entry: StatementEntry, policy: Policy) -> bool:
+    """Tell whether a movement is known to be older than the opening, which it is a part of."""
+    return entry.booked_on is not None and entry.booked_on < _opening_day(opened_at, entry, policy) - SLACK
+
+
+def _opening_day(opened_at: int, entry: StatementEntry, policy: Policy) -> date:
+    return date.fromisoformat(_days_of(entry, policy).day_of(opened_at))
 
 
 def _days_of(entry: StatementEntry, policy: Policy) -> Policy:
