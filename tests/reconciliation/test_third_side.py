@@ -139,7 +139,10 @@ IN = {"order_type": "charge"}
         ([100, 150], [entry("X1", "50", given_at=NIGHTS[1], **IN)], []),
         # What is older than the opening, failed, on its way or ours is no entry.
         ([100, 100, 100], [entry("X1", "50", given_at=NIGHTS[1], booked_on=date(2026, 11, 1))], []),
-        # Nor does it end what was found later; the day before may be the opening's in the service's time zone.
+        # Nor does it end what was found later: one of the opening's day, or of the day before, which may be that day in
+        # the service's time zone, ends what the first report after it found.
+        ([100, 100, 100, 50], [entry("X1", "50", given_at=NIGHTS[3], booked_on=OPENED)], [-50]),
+        ([100, 50, 50, 50], [entry("X1", "50", given_at=NIGHTS[3], booked_on=OPENED)], []),
         ([100, 50, 50], [entry("X1", "50", given_at=NIGHTS[2], booked_on=date(2026, 11, 1))], [-50]),
         ([100, 150, 150], [entry("X1", "50", given_at=NIGHTS[2], booked_on=OPENED - timedelta(days=2), **IN)], [50]),
         ([100, 50, 50], [entry("X1", "50", given_at=NIGHTS[2], booked_on=OPENED - timedelta(days=1))], []),

@@ -30,10 +30,13 @@ class MovementLine:
 
     `booked_from`: the beginning of its day, Unix ms, where that is known and later than the account's opening: then it
     is an entry of the account. Any other one only ends a lot of its sign.
+    `found_until`: when the first report after its day was made, Unix ms, where that day is not later: a lot that was
+    found after that is of another movement.
     """
 
     amount: Decimal
     booked_from: int | None = None
+    found_until: int | None = None
 
 
 @dataclass(frozen=True)

@@ -71,16 +71,19 @@ class _Lots:
         known = sum((lot.amount for lot in self.standing), ZERO)
         return max(change - span.high - known, ZERO) or min(change - span.low - known, ZERO)
 
-    def end(self, amount: Decimal, *, since: int | None = None, most: Decimal | None = None) -> Decimal:
+    def end(
+        self, amount: Decimal, *, since: int | None = None, until: int | None = None, most: Decimal | None = None
+    ) -> Decimal:
         """End lots of the sign of a movement, equal ones first, then the oldest; return how much of it that was.
 
-        `since`: only lots that were found from then on, Unix ms; `most`: no more than this.
+        `since`, `until`: only lots that were found from then on, or until then, Unix ms; `most`: no more than this.
         """
         left = abs(amount) if most is None else min(abs(amount), most)
         wanted = sorted(self.standing, key=lambda lot: (lot.amount != amount, lot.at))
         ended = ZERO
         for lot in wanted:
-            if lot.amount * amount > 0 and left and (since is None or lot.at >= since):
+            is_in_time = (since is None or lot.at >= since) and (until is None or lot.at <= until)
+            if lot.amount * amount > 0 and left and is_in_time:
                 taken = min(abs(lot.amount), left).copy_sign(amount)
                 place = self.standing.index(lot)
                 self.standing[place] = replace(lot, amount=lot.amount - taken)
@@ -134,7 +137,8 @@ class _Account:
                 lots.learn(line.amount - lots.end(line.amount, since=line.booked_from))
         span = _span(opening, self._total, night, self._entered)
         lots.explain(change, span, night.as_of, self._total.fees_beside, flows.debited + flows.undebited)
-        known = sum((lots.end(line.amount) for line in self._lines if line.booked_from is None), ZERO)
+        others = [line for line in self._lines if line.booked_from is None]
+        known = sum((lots.end(line.amount, until=line.found_until) for line in others), ZERO)
         self._entered += known
         self._stated += [Lot(night.as_of, known)] if known else []
         self._change, self._span = change, Span(span.low + known, span.high + known)

@@ -160,20 +160,22 @@ def with_entries(
     """Add what a statement shows of others' movements to the flows of the report that was given it.
 
     `ours`: every name of an order of this ledger, whose movements are entries already. A movement that is known to be
-    later than the account's opening is an entry; any other one only ends lots of its sign, and one that is known to be
-    older is inside the opening: it ends none.
+    later than the account's opening is an entry; any other one only ends lots of its sign that it may be a part of.
     """
     series = {currency: list(nights) for currency, nights in balances.items()}
     for entry in others_movements(entries, ours):
         nights = series.get(entry.currency, [])
         opening = next((night for night in nights if night.balance is not None), None)
         place = next((place for place, night in enumerate(nights) if night.as_of >= entry.given_at), None)
-        if opening is not None and place is not None and not _is_inside(opening.as_of, entry, policy):
-            booked_from = None
+        if opening is not None and place is not None:
+            booked_from = found_until = None
             if entry.booked_on is not None and is_later_than(opening.as_of, entry, policy):
-                days = _days_of(entry, policy)
-                booked_from = days.day_start_ms(datetime.combine(entry.booked_on, time(12), ZoneInfo(days.time_zone)))
-            line = MovementLine(entry.amount if entry.is_incoming else -entry.amount, booked_from)
+                booked_from = _start_of(entry.booked_on, entry, policy)
+            elif entry.booked_on is not None:
+                over = _start_of(entry.booked_on + SLACK + timedelta(days=1), entry, policy)
+                read = (night.as_of for night in nights if night.balance is not None)
+                found_until = next((as_of for as_of in read if as_of >= over), None)
+            line = MovementLine(entry.amount if entry.is_incoming else -entry.amount, booked_from, found_until)
             nights[place] = replace(nights[place], flows=nights[place].flows + Flows(lines=(line,)))
     return series
 
@@ -187,16 +189,15 @@ def others_movements(entries: Sequence[StatementEntry], ours: Collection[str]) -
 
 def is_later_than(opened_at: int, entry: StatementEntry, policy: Policy) -> bool:
     """Tell whether a movement is known to be of a day after the opening, in the time zone of when it was given."""
-    return entry.booked_on is not None and entry.booked_on > _opening_day(opened_at, entry, policy)
+    if entry.booked_on is None:
+        return False
+    return entry.booked_on > date.fromisoformat(_days_of(entry, policy).day_of(opened_at))
 
 
-def _is_inside(opened_at: int, entry: StatementEntry, policy: Policy) -> bool:
-    """Tell whether a movement is known to be older than the opening, which it is a part of."""
-    return entry.booked_on is not None and entry.booked_on < _opening_day(opened_at, entry, policy) - SLACK
-
-
-def _opening_day(opened_at: int, entry: StatementEntry, policy: Policy) -> date:
-    return date.fromisoformat(_days_of(entry, policy).day_of(opened_at))
+def _start_of(day: date, entry: StatementEntry, policy: Policy) -> int:
+    """Return when a day began, Unix ms, in the time zone of when a line was given."""
+    days = _days_of(entry, policy)
+    return days.day_start_ms(datetime.combine(day, time(12), ZoneInfo(days.time_zone)))
 
 
 def _days_of(entry: StatementEntry, policy: Policy) -> Policy:
