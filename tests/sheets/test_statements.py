@@ -26,6 +26,32 @@ def test_an_amount_is_read_to_its_last_digit(sign: str, tmp_path: Path) -> None:
     assert line(tmp_path, "ETH", sign + amount).amount == Decimal(amount)
 
 
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        (["-50,", "20,charge", "0,"], []),
+        (["-50,payout", "-20,charge"], []),
+        (["50,payout", "20,charge"], []),
+        (["-50,payout,44", "20,payout,44", "5,charge"], []),
+        (["-50,", "20,"], [("X2", "came in by its sign")]),
+        (["50,payout", "-20,charge"], [("X1", "came in by its sign"), ("X2", "left by its sign")]),
+    ],
+)
+def test_where_one_amount_has_a_minus_each_sign_says_what_its_type_says(
+    lines: list[str], wrong: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    file = tmp_path / "statement.csv"
+    rows = (f"X{number},USDT,{line},99".split(",") for number, line in enumerate(lines, 1))
+    text = "\n".join(",".join(row[:5]) for row in rows)
+    file.write_text(f"order_no,currency,amount,order_type,status\n{text}\n")
+    found = []
+    try:
+        read_statement(file, UTC)
+    except InvalidSheet as error:
+        found = [(each.row_ref, each.rule.partition(",")[0]) for each in error.problems]
+    assert found == wrong
+
+
 @pytest.mark.parametrize(("currency", "fee_currency"), [("usdt_trc20", ""), ("USDT TRC20", ""), ("USDT", "usdt")])
 def test_a_currency_that_is_written_otherwise_than_the_accounts_know_it_is_refused(
     currency: str, fee_currency: str, tmp_path: Path

@@ -7,8 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
 
-from treasury.errors import InvalidFields, Problem
-from treasury.money import parse_amount
+from treasury.errors import InvalidFields, InvalidSheet, Problem, RowProblem
+from treasury.money import format_amount, parse_amount
 from treasury.private_files import read_bounded
 from treasury.provider.fields import asset_code
 from treasury.provider.status import OrderStatus
@@ -46,7 +46,9 @@ def read_statement(path: Path, zone: tzinfo) -> Statement:
         elif is_mt940(content):
             entries = read_mt940(_decoded(content))
         else:
-            entries = list(read_sheet(path, LAYOUT, lambda row: _entry(row, zone)))
+            negative = set[str]()
+            entries = list(read_sheet(path, LAYOUT, lambda row: _entry(row, zone, negative)))
+            _check_signs(path, entries, negative)
     except NotAStatement as error:
         raise file_problem(path, str(error), "other_format") from None
     return Statement(hashlib.sha256(content).hexdigest(), entries)
@@ -59,7 +61,31 @@ def _decoded(content: bytes) -> str:
         return content.decode("latin-1")
 
 
-def _entry(row: Row, zone: tzinfo) -> StatementEntry:
+def _check_signs(path: Path, entries: list[StatementEntry], negative: set[str]) -> None:
+    """Raise `InvalidSheet` where amounts with a minus stand beside others, and the sign of one is not what its type
+    says: what came in would be read as what left.
+    """
+    moved = [entry for entry in entries if entry.amount and entry.has_moved]
+    if all(entry.order_no in negative for entry in moved):
+        return
+    problems = [
+        RowProblem(entry.line, entry.order_no, "amount", _says_otherwise(entry), format_amount(entry.amount))
+        for entry in moved
+        if negative and (entry.order_no in negative) == entry.is_incoming
+    ]
+    if problems:
+        raise InvalidSheet(str(path), problems)
+
+
+def _says_otherwise(entry: StatementEntry) -> str:
+    if entry.is_incoming:
+        return f"left by its sign, and came in by its order_type ({entry.order_type}): mend one of them"
+    said = entry.order_type or "none"
+    return f"came in by its sign, and left by its order_type ({said}): write charge there, or mend the sign"
+
+
+def _entry(row: Row, zone: tzinfo, negative: set[str]) -> StatementEntry:
+    """Read a line; `negative` takes its number where its amount has a minus."""
     values, problems = row.values, []
     if "currency" not in values:
         problems.append(Problem("currency", "is required"))
@@ -84,6 +110,8 @@ def _entry(row: Row, zone: tzinfo) -> StatementEntry:
     booked_on = read(("date",), lambda text: _day(text, zone), is_day)
     if problems:
         raise InvalidFields("row", problems)
+    if amount is not None and amount < 0:
+        negative.add(row.ref)
     return StatementEntry(
         line=row.line,
         order_no=row.ref,
