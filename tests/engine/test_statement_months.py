@@ -89,6 +89,23 @@ def test_a_statement_is_kept_and_compared_both_ways(open_desk: OpenDesk, start_s
     assert corrected["scope"]["statement"].startswith(f"4 lines, the newest by {os_user()} (SHA-256 ")
 
 
+def test_a_line_that_another_file_has_in_another_currency_is_not_accepted_with_it(desk: Desk, tmp_path: Path) -> None:
+    """A file of another account is given first, and has the same number."""
+    statement = tmp_path / "statement.csv"
+    for currency in ("USDC_ERC20", "USDT_TRC20"):
+        statement.write_text(f"order_no,currency,amount\nX1,{currency},40\n")
+        report = night(desk, tmp_path / currency, statement=statement)
+        for number in range(2):
+            standing = [each for each in report["breaks"] if each["lifecycle"] != "resolved"]
+            [found] = [each for each in standing if each["class"] == "missing_in_ledger"]
+            assert (found["currency"], found["accepted"], number) == (currency, None, number)
+            clock_of(desk).move(DAY)
+            report = night(desk, tmp_path / f"{currency}-{number}")
+        accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="made in the portal")
+        assert night(desk, tmp_path / f"{currency}-accepted")["counts"]["missing_in_ledger"] == 1
+        clock_of(desk).move(DAY)
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_lines_explain_nothing_that_are_given_while_people_are_listed_and_others_go_on_to(
     before: bool, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path

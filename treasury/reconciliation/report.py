@@ -157,11 +157,21 @@ def _of_lines(night: ReconciliationInput) -> Iterator[Finding]:
         if name and subject.startswith(findings.NOTIFICATION)
     }
     taken = set(known)
-    for line in findings.of_statement(night.entries, night.known_numbers):
+    for said in findings.of_statement(night.entries, night.known_numbers):
+        line = _in_its_currency(said, known)
         earlier = told.get(line.order_no or "") or told.get(line.request_id or "")
         goes_on = earlier in taken and line.subject not in known
         taken.discard(earlier or "")
         yield replace(line, subject=earlier) if earlier and goes_on else line
+
+
+def _in_its_currency(line: Finding, known: Mapping[str, Finding]) -> Finding:
+    """Return a line that a later file has in another currency, as of another account, as a break of its own: what was
+    accepted of the earlier one says nothing about it.
+    """
+    before, own = known.get(line.subject), f"{line.subject} {line.currency}"
+    is_other = own in known or (before is not None and before.currency != line.currency)
+    return replace(line, subject=own) if is_other else line
 
 
 def _shown(night: ReconciliationInput) -> set[str]:
@@ -197,6 +207,7 @@ def _covered(night: ReconciliationInput, asked: Collection[str], accounts: Seque
             *(each["request_id"] for each in (*night.card_users, *night.receipts)),
             *(subject for subject in lots if subject.split()[1] in rolled),
             *(f"statement {entry.order_no}" for entry in night.entries),
+            *(f"statement {entry.order_no} {entry.currency}" for entry in night.entries),
             *(f"{findings.NOTIFICATION}{each['order_no'] or each['request_id']}" for each in night.notices),
         }
     )
