@@ -89,6 +89,28 @@ def test_a_statement_is_kept_and_compared_both_ways(open_desk: OpenDesk, start_s
     assert corrected["scope"]["statement"].startswith(f"4 lines, the newest by {os_user()} (SHA-256 ")
 
 
+def test_a_file_of_all_days_so_far_lacks_a_payment_between_two_that_it_shows(desk: Desk, tmp_path: Path) -> None:
+    """Of the days that an earlier file showed nothing was missing: an unchanged line was of that file alone."""
+    lines, reports = ["order_no,currency,amount,status,date"], []
+    statement = tmp_path / "statement.csv"
+    for number in range(3):
+        clock_of(desk).move(DAY)
+        row = (f"n{number}", str(11 + number), f"1234567010{number}")
+        pay(desk, sheet(tmp_path, row), tmp_path / f"out{number}", run_key=f"run{number}", seconds=20)
+        [order] = desk.ledger.orders(run_key=f"run{number}")
+        if number != 1:
+            lines.append(f"{order.order_no},USDT_TRC20,{11 + number},99,{today(desk)}")
+            statement.write_text("\n".join(lines) + "\n")
+            reports.append(night(desk, tmp_path / f"of {number}", statement=statement))
+    clock_of(desk).move(DAY)
+    reports.append(night(desk, tmp_path / "later"))
+    assert [classes(report).get("n1") for report in reports] == [
+        None,
+        "missing_in_statement new",
+        "missing_in_statement persisting",
+    ]
+
+
 def test_a_line_that_another_file_has_in_another_currency_is_not_accepted_with_it(desk: Desk, tmp_path: Path) -> None:
     """A file of another account is given first, and has the same number."""
     statement = tmp_path / "statement.csv"

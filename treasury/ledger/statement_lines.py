@@ -35,7 +35,7 @@ def keep_statement(ledger: Ledger, sweep_id: int, as_of: int, statement: Stateme
         given = {"sweep_id": sweep_id, "file": statement.file, "given_by": os_user, "given_at": as_of}
         rows = [
             {**given, "content": json.dumps(entry.content)}
-            for entry in statement.entries
+            for entry in statement.with_days()
             if any(entry.order_no not in each or not entry.is_like(each[entry.order_no]) for each in held)
         ]
         if rows:

@@ -1,7 +1,7 @@
 """Entries of a statement: the service's own list of transactions, a third side beside ledger and answers."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any, Self
@@ -19,7 +19,8 @@ class StatementEntry:
     """One transaction of the service's statement, `amount` in `currency`.
 
     `file`: SHA-256 of the file; `given_by`, `given_at`: who gave it to a report, and when, Unix ms; `time_zone`: that
-    of the policy that was in force then, None where none was.
+    of the policy that was in force then, None where none was. `first_day`, `last_day`: of the lines of its currency and
+    type in that file; None where they have no dates.
     """
 
     line: int
@@ -32,6 +33,8 @@ class StatementEntry:
     booked_on: date | None = None
     fee: Decimal | None = None
     fee_currency: str | None = None
+    first_day: date | None = None
+    last_day: date | None = None
     file: str = ""
     given_by: str = ""
     given_at: int = 0
@@ -75,15 +78,24 @@ class StatementEntry:
     def of(cls, content: Mapping[str, Any], **given: Any) -> Self:
         """Make it of its `content`, and of the facts in `GIVEN`."""
         made = {**content, **given}
-        for name, read in (("amount", Decimal), ("fee", Decimal), ("status", OrderStatus)):
-            made[name] = None if made[name] is None else read(made[name])
-        made["booked_on"] = None if made["booked_on"] is None else date.fromisoformat(made["booked_on"])
+        for name, read in _READ_AS.items():
+            made[name] = None if made.get(name) is None else read(made[name])
         return cls(**made)
 
     def is_like(self, other: "StatementEntry") -> bool:
-        """Tell whether both say the same, on whichever lines of their files."""
-        return {**self.content, "line": other.line} == other.content
+        """Tell whether both say the same, on whichever lines of whichever files."""
+        return replace(self, **{name: getattr(other, name) for name in ("line", *OF_ITS_FILE)}).content == other.content
 
+
+OF_ITS_FILE = ("first_day", "last_day")
+"""Facts of an entry that the other lines of its file say."""
+
+_READ_AS: Mapping[str, Callable[[Any], Any]] = {
+    "amount": Decimal,
+    "fee": Decimal,
+    "status": OrderStatus,
+    **dict.fromkeys(("booked_on", *OF_ITS_FILE), date.fromisoformat),
+}
 
 GIVEN = ("file", "given_by", "given_at")
 """Facts of an entry that do not stand on its line."""
@@ -95,3 +107,13 @@ class Statement:
 
     file: str
     entries: Sequence[StatementEntry]
+
+    def with_days(self) -> Iterator[StatementEntry]:
+        """Return the entries, each with the days that the file has lines like it of."""
+        days: dict[tuple[str, str | None], list[date]] = {}
+        for entry in self.entries:
+            if entry.booked_on is not None:
+                days.setdefault((entry.currency, entry.order_type), []).append(entry.booked_on)
+        for entry in self.entries:
+            of_its_kind = days.get((entry.currency, entry.order_type))
+            yield replace(entry, first_day=min(of_its_kind), last_day=max(of_its_kind)) if of_its_kind else entry

@@ -66,15 +66,16 @@ class Lines:
     def _periods_of(self, parts: Parts) -> Periods:
         """Return the first and last day of which each file shows orders of a currency and operation.
 
-        Where its lines have no dates they are the days of the orders themselves.
+        Where its lines have no dates they are the days of the orders themselves. A line that an earlier file had, too,
+        is that file's; the days of a later file are those that its own lines say.
         """
         days: dict[tuple[str, int, Any], tuple[date, date]] = {}
         for part in parts(_COLUMNS):
             for row in _rows(part):
                 for entry in self._of(row):
                     file = (entry.file, entry.given_at, (row["currency"], row["operation"]))
-                    booked = [entry.booked_on] if entry.booked_on else _own_days(row, self._policy)
-                    if booked := [*booked, *days.get(file, ())]:
+                    said = [day for day in (entry.booked_on, entry.first_day, entry.last_day) if day is not None]
+                    if booked := [*(said or _own_days(row, self._policy)), *days.get(file, ())]:
                         days[file] = min(booked), max(booked)
         periods: dict[Any, list[tuple[date, date, int]]] = {}
         for (_, given_at, kind), each in days.items():
