@@ -40,6 +40,8 @@ def cost(desk: Desk) -> Decimal:
         ({"order_amount": "0"}, False),
         ({"order_amount": "-3000"}, False),
         ({"fee_amount": "-1"}, False),
+        ({"fee_amount": "0.00", "fee_currency": "THB"}, True),
+        ({"fee_amount": "5", "fee_currency": "THB"}, False),
     ],
 )
 def test_terms_of_another_payment_are_none(

@@ -34,17 +34,18 @@ class CodeTerms:
 
 
 def terms_of_code(questions: OfferQuestions, qrcode: str, amount: Decimal | None, named: str) -> CodeTerms | None:
-    """Return the terms of paying a code; None where the service does not say them, or those of another payment.
+    """Return the terms of paying a code; None where the service does not say them in what is debited, or those of
+    another payment.
 
     `amount`: in THB. `named`: the payment, for people.
     """
     debits, receives = SubmitScanToPay.debits, SubmitScanToPay.receives
 
     def read(reply: QrCodeDetails) -> CodeTerms | None:
-        is_other = bool({reply.order_currency, reply.fee_currency} - {None, debits})
-        is_other = is_other or reply.currency not in (None, receives)
-        is_other = is_other or (amount is not None and reply.amount not in (None, amount))
         fee = reply.fee_amount or Decimal(0)
+        is_other = reply.order_currency not in (None, debits) or reply.currency not in (None, receives)
+        is_other = is_other or (fee != 0 and reply.fee_currency not in (None, debits))
+        is_other = is_other or (amount is not None and reply.amount not in (None, amount))
         if reply.order_amount is None or reply.order_amount <= 0 or fee < 0 or is_other:
             return None
         return CodeTerms(reply.order_amount, fee, reply.exchange_rate, reply.beneficiary_name)

@@ -218,7 +218,7 @@ def judge_rows(rows: Iterable[PayoutRow], limits: PaymentLimits) -> list[RowProb
 
 def judge_unbounded(rows: Iterable[PayoutRow], limits: PaymentLimits) -> list[RowProblem]:
     """Problems of rows whose debit nothing bounds: neither they, nor an estimate, nor the policy."""
-    said = "cannot be paid: the service does not say what it costs, and nothing that is sent bounds that"
+    said = "cannot be paid: the service does not say in {} what it costs, with its fee, and nothing sent bounds that"
     rule = (
         "is needed: this row fixes what is received, and the service did not say a rate, so nothing bounds what it "
         "debits; give the most that it may debit here, or set max_per_payout.{} in the policy"
@@ -227,7 +227,7 @@ def judge_unbounded(rows: Iterable[PayoutRow], limits: PaymentLimits) -> list[Ro
     for row in rows:
         if row.route is Route.QR_CODE:
             if row.estimate is None:
-                found.append(RowProblem(row.line, row.row_ref, "qrcode", said, code="unbounded"))
+                found.append(RowProblem(row.line, row.row_ref, "qrcode", said.format(row.currency), code="unbounded"))
         elif row.amount is None and row.ceiling(limits.max_per_payout.get(row.currency)) is None:
             asked = rule.format(row.currency)
             found.append(RowProblem(row.line, row.row_ref, "max_pay_amount", asked, code="unbounded"))
