@@ -50,7 +50,7 @@ from treasury.rebalance.rebalancing import (
 from treasury.rebalance.trade_costs import COLUMNS, write_costs
 from treasury.rebalance.trade_orders import commit_trades
 from treasury.reports.rebalancing import as_lines, explained, table, write_page
-from treasury.reports.results import in_words, summarize_run
+from treasury.reports.results import in_words, summarize_run, whys
 from treasury.reports.starts import start_folder
 from treasury.texts import count_of
 
@@ -153,13 +153,16 @@ def _rebalance(
 
 
 def _told(summary: Mapping[str, Any]) -> int:
-    """Say what came of a start, or, where it had nothing to do, of its day so far; returns the exit code."""
+    """Say what came of a start, or, where it had nothing to do, of its day so far; returns the exit code, which a
+    trade of the day that nobody has decided about makes `TROUBLE`."""
     summary = {**summary, "files": [file for file in summary["files"] if Path(file).name not in FILES]}  # named before
     if summary["counts"] or summary["breaks"]:
         return finish_run(summary)
     say_files(summary["files"])
+    for line in whys(summary) if summary["undecided"] else ():
+        print(f"  {line}")
     print(summary["today"])
-    return DONE
+    return TROUBLE if summary["undecided"] else DONE
 
 
 def _keep(desk: Desk, found: Round, decisions: Mapping[str, Any], folder: Path) -> None:

@@ -162,8 +162,10 @@ def write_decisions(
     summary = summarize_run(run_key, KIND, mine)
     if unsent:
         summary["counts"]["not_sent"] = summary["counts"].get("not_sent", 0) + len(unsent)
-    today = in_words(summarize_run(day, KIND, orders))
-    return {**said, **summary, "today": today, "skipped": skipped, "breaks": breaks}
+    of_day = summarize_run(day, KIND, orders)
+    undecided = sum(of_day["counts"].get(each, 0) for each in ("unknown", "held"))
+    told = {"today": in_words(of_day), "undecided": undecided}
+    return {**said, **summary, **told, "skipped": skipped, "breaks": breaks}
 
 
 def breaks_of(rounds: Iterable[Done]) -> list[dict[str, Any]]:
