@@ -88,6 +88,35 @@ def test_a_debit_of_a_scanned_code_that_is_shown_otherwise_is_an_entry_of_the_mo
     assert (later["opening"], later["paid"]) == (reported["closing"], "-2")
 
 
+@pytest.mark.both_databases
+def test_an_amount_that_is_shown_in_another_currency_is_no_debit_of_a_scanned_code(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """320 THB counted as 320 USDT, so that so much could have gone unseen."""
+    sandbox, ask = start_sandbox(settle_seconds=1), sweep._ask
+    desk = open_desk(sandbox.base_url)
+    make_kind("scan_to_pay", rows=1).start(desk, tmp_path)
+    sandbox.advance(60)
+    night(desk, tmp_path / "1")
+    make_kind("scan_to_pay", rows=2).start(desk, tmp_path)
+    sandbox.advance(60)
+
+    def in_baht(*asked: Any) -> tuple[Any, dict[str, Any]]:
+        seen, side = ask(*asked)
+        return seen, {**side, "seen_currency": "THB", "seen_amount": Decimal(320)}
+
+    monkeypatch.setattr("treasury.nights.sweep._ask", in_baht)
+    pages = [night(desk, tmp_path / "2")]
+    monkeypatch.setattr("treasury.nights.sweep._ask", ask)
+    pages.append(night(desk, tmp_path / "3"))
+    wrong, right = (balance(page, "USDT") for page in pages)
+    assert (wrong["unexplained"], right["unexplained"]) == (wrong["change"], "0")
+    [sums] = [each for each in pages[0]["statement"] if each["currency"] == "USDT"]
+    bounds = sum(Decimal(each["amount"]) for each in pages[0]["breaks"] if each["class"] == "currency_mismatch")
+    assert Decimal(sums["breaks_gross"]) == bounds - Decimal(wrong["change"]) < 40
+    assert [Decimal(page["fees"][0]["amount"]) > 0 for page in pages] == [False, True]
+
+
 @pytest.mark.parametrize("unread", ["USDT", "USDT_TRC20"])
 def test_a_month_shows_a_pooled_balance_that_its_last_report_read_under_any_of_its_codes(
     unread: str, open_desk: OpenDesk, service: Any, tmp_path: Path

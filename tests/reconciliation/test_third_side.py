@@ -137,6 +137,10 @@ IN = {"order_type": "charge"}
         # A deposit does not pay back a theft, where the statement tells them apart.
         ([100, 100], [entry("X1", "50", given_at=NIGHTS[1], booked_on=LATER, **IN)], [-50]),
         ([100, 150], [entry("X1", "50", given_at=NIGHTS[1], **IN)], []),
+        # What comes in comes less its fee; a fee in another currency is of another balance.
+        ([100, 149], [entry("X1", "50", given_at=NIGHTS[1], fee=D(1), **IN)], []),
+        ([100, 150], [entry("X1", "50", given_at=NIGHTS[1], fee=D(1), fee_currency="ETH", **IN)], []),
+        ([100, 50], [entry("X1", "50", given_at=NIGHTS[1], fee=D(1))], []),
         # What is older than the opening, failed, on its way or ours is no entry.
         ([100, 100, 100], [entry("X1", "50", given_at=NIGHTS[1], booked_on=date(2026, 11, 1))], []),
         # Nor does it end what was found later: one of the opening's day, or of the day before, which may be that day in

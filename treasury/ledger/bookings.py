@@ -13,7 +13,7 @@ from sqlalchemy import literal, not_, select
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.closing import openings
-from treasury.ledger.last_answers import IS_FOUND, SHOWS_AMOUNT
+from treasury.ledger.last_answers import IS_FOUND, shows_amount
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import in_sequence
 from treasury.ledger.receipts import credit_of, is_inside, receipt_answers
@@ -194,9 +194,13 @@ def _shown(ledger: Ledger) -> dict[int, list[_Shown]]:
     shows_fee, knew_fee = answers.service_side.like('%"seen_fee": %'), answers.ledger_side.like('%"fee": %')
     other_fee = orders.fee.is_not(None) & IS_FOUND & not_(is_known_now) & (shows_fee | not_(knew_fee))
     named = select(answers.order_id).join_from(schema.answers, schema.orders, answers.order_id == orders.id)
-    named = named.where((orders.amount.is_(None) & SHOWS_AMOUNT) | other_fee).distinct()
+    named = named.where((orders.amount.is_(None) & shows_amount(orders.currency)) | other_fee).distinct()
     columns = (answers.order_id, answers.sweep_id, answers.ledger_side, answers.service_side, orders.operation)
-    query = select(*columns).join_from(schema.answers, schema.orders, answers.order_id == orders.id).where(IS_FOUND)
+    query = (
+        select(*columns, orders.currency)
+        .join_from(schema.answers, schema.orders, answers.order_id == orders.id)
+        .where(IS_FOUND)
+    )
     found: dict[int, list[_Shown]] = defaultdict(list)
     for some in batched(sorted(ledger.read(named.order_by(answers.order_id)))):
         ids = [row.order_id for row in some]
@@ -212,9 +216,11 @@ def _as_known(row: Any, last: _Shown) -> _Shown:
     """Return what the ledger knew of an order after an answer about it; `last`: before that."""
     said = json.loads(row.service_side)
     fee, currency = _amount(said.get("seen_fee")), said.get("seen_fee_currency")
+    is_of_ours = said.get("seen_currency") in (None, row.currency)
     if fee is None or (currency is None and last.fee is not None and row.operation in QUOTED):
         fee = last.fee
-    return _Shown(row.sweep_id, _amount(said.get("seen_amount")) or last.amount, fee, currency or last.fee_currency)
+    amount = _amount(said.get("seen_amount")) if is_of_ours else None
+    return _Shown(row.sweep_id, amount or last.amount, fee, currency or last.fee_currency)
 
 
 def _amount(text: str | None) -> Decimal | None:

@@ -1,6 +1,7 @@
 """Open orders, and those whose debit nobody knew when they were sent (scan-to-pay): what they moved, or may have."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 
 from treasury.ledger import schema
-from treasury.ledger.last_answers import SHOWS_AMOUNT, Stream, last_answers
+from treasury.ledger.last_answers import Stream, last_answers, shows_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.service_rules import ServiceRules
@@ -39,17 +40,22 @@ def debit_of(row: Any, rules: ServiceRules) -> str:
 
 
 def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield those that are open or settled, each with the last answer that shows its amount."""
+    """Yield those that are open or settled, each with the last answer that shows its amount in its currency."""
     orders, answers = schema.orders.c, schema.answers.c
     facts = (orders.id, orders.operation, orders.currency, orders.state, orders.created_at)
-    shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & SHOWS_AMOUNT
+    shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & shows_amount(orders.currency)
     query = select(*facts, orders.sent_at, orders.request_id, answers.service_side).outerjoin_from(
         schema.orders, schema.answers, shown
     )
     states = [state.value for state in (*OPEN, State.SETTLED)]
     rows = list(stream(query.where(orders.amount.is_(None), orders.state.in_(states))))
-    unheard = [row.request_id for row in rows if row.service_side is None]
-    before = last_answers(stream, sweep_id, unheard, SHOWS_AMOUNT)
+    unheard: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.service_side is None:
+            unheard[row.currency].append(row.request_id)
+    before = dict[str, Any]()
+    for currency, request_ids in unheard.items():
+        before |= last_answers(stream, sweep_id, request_ids, shows_amount(currency))
     for row in rows:
         said = row if row.service_side is not None else before.get(row.request_id)
         if said is not None:

@@ -160,9 +160,8 @@ def _of_lines(account: BalanceAccount, others: _Others, policy: Policy) -> Itera
     said: dict[str, tuple[EntryKind, Decimal]] = {}
     for entry in others.lines:
         is_entry = entry.has_moved and is_later_than(account.opened_at or 0, entry, policy)
-        amount = entry.amount if is_entry and entry.currency in account.codes else ZERO
         before = said[entry.order_no][1] if entry.order_no in said else ZERO
-        moved = (amount if entry.is_incoming else -amount) - before
+        moved = (entry.moved if is_entry and entry.currency in account.codes else ZERO) - before
         if moved:
             kind = EntryKind.RECEIVED if entry.is_incoming else EntryKind.PAID
             name = f"S{entry.order_no}-{entry.given_at}" if entry.order_no in said else f"S{entry.order_no}"

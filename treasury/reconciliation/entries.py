@@ -6,7 +6,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Self
 
-from treasury.money import format_amount
+from treasury.money import ZERO, format_amount
 from treasury.provider.status import OrderStatus
 
 PAYIN = "pay"
@@ -44,6 +44,13 @@ class StatementEntry:
     def is_incoming(self) -> bool:
         """Tell whether money came in by it."""
         return (self.order_type or "").casefold() in INCOMING
+
+    @property
+    def moved(self) -> Decimal:
+        """Return by how much its balance moved: what comes in less its fee, or minus what goes out, its fee inside
+        (document, transaction record: what arrives is after the fee)."""
+        fee = self.fee if self.fee_currency in (None, self.currency) else None
+        return self.amount - (fee or ZERO) if self.is_incoming else -self.amount
 
     @property
     def is_payin(self) -> bool:

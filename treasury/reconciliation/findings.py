@@ -31,7 +31,10 @@ def records(orders: pd.DataFrame) -> Iterator[dict[str, Any]]:
 def of_orders(orders: pd.DataFrame) -> Iterator[Finding]:
     """Orders whose class is remarkable."""
     for record in records(orders[~orders["class"].isin(UNREMARKABLE)]):
-        amount = record["amount"] if record["amount"] is not None else record["seen_amount"]
+        is_of_ours = (
+            None in (record["currency"], record["seen_currency"]) or record["currency"] == record["seen_currency"]
+        )
+        amount = record["amount"] if record["amount"] is not None else record["seen_amount" if is_of_ours else "bound"]
         yield Finding(
             subject=record["request_id"],
             name=record["class"],

@@ -64,12 +64,13 @@ class OrderSums:
         """Add fees of what arrived. The amount of an order that nobody knew when it was sent is the one shown, and a
         fee whose currency is not shown is in the quoted one."""
         ours = ("currency", "amount", "receive_currency", "receive_amount")
-        columns = ("seen_fee", "seen_fee_currency", "fee_currency", "seen_amount", *ours)
-        for fee, charged, quoted, seen, *sides in zip(*(arrived[name] for name in columns), strict=True):
+        columns = ("seen_fee", "seen_fee_currency", "fee_currency", "seen_amount", "seen_currency", *ours)
+        for fee, charged, quoted, seen, seen_in, *sides in zip(*(arrived[name] for name in columns), strict=True):
             currency = charged or quoted or sides[0]
             if currency is None:
                 continue
-            base = (sides[1] or seen) if sides[0] == currency else sides[3] if sides[2] == currency else None
+            shown = seen if seen_in in (None, currency) else None
+            base = (sides[1] or shown) if sides[0] == currency else sides[3] if sides[2] == currency else None
             sums = self._fees[currency]
             sums.orders += 1
             sums.amount += Decimal(base or 0)

@@ -176,7 +176,7 @@ def with_entries(
                 over = _start_of(entry.booked_on + SLACK + timedelta(days=1), entry, policy)
                 read = (night.as_of for night in nights if night.balance is not None)
                 found_until = next((as_of for as_of in read if as_of >= over), None)
-            line = MovementLine(entry.amount if entry.is_incoming else -entry.amount, booked_from, found_until)
+            line = MovementLine(entry.moved, booked_from, found_until)
             nights[place] = replace(nights[place], flows=nights[place].flows + Flows(lines=(line,)))
     return series
 

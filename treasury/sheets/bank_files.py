@@ -68,7 +68,8 @@ def _camt_entries(element: ElementTree.Element) -> Iterator[StatementEntry]:
     is_place = number.isdecimal() and len(number) <= MAX_PLACE_DIGITS
     names = [] if several else [_text(element, "AcctSvcrRef"), "" if is_place else number]
     charges = _child(element, "Chrgs")
-    fee = None if charges is None or several else _child(charges, "TtlChrgsAndTaxAmt")
+    is_apart = not several and amount < 0  # what comes in is booked without its charges
+    fee = _child(charges, "TtlChrgsAndTaxAmt") if charges is not None and is_apart else None
     days = [_text(element, "BookgDt", "Dt"), _text(element, "BookgDt", "DtTm"), _text(element, "ValDt", "Dt")]
     one = details[0] if len(details) == 1 else element
     for detail, moved in parts or [(one, amount)]:
