@@ -31,7 +31,7 @@ from treasury.money import format_amount, round_up
 from treasury.payments.approving import signer
 from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
-from treasury.pings import SUCCESS, ping
+from treasury.pings import FAIL, SUCCESS, ping
 from treasury.planning.market import DIGITS
 from treasury.private_files import read_bounded
 from treasury.rebalance.consent import KIND, say_yes
@@ -50,7 +50,7 @@ from treasury.rebalance.rebalancing import (
 from treasury.rebalance.trade_costs import COLUMNS, write_costs
 from treasury.rebalance.trade_orders import commit_trades
 from treasury.reports.rebalancing import as_lines, explained, table, write_page
-from treasury.reports.results import in_words, summarize_run, whys
+from treasury.reports.results import in_words, summarize_run
 from treasury.reports.starts import start_folder
 from treasury.texts import count_of
 
@@ -139,7 +139,7 @@ def _rebalance(
         code = _told(write_decisions(desk, [decisions], [], folder))
         check_limits(decisions)
         if yes:
-            ping("rebalance-treasury", SUCCESS, "NothingToTrade")
+            ping("rebalance-treasury", *((SUCCESS, "NothingToTrade") if code == DONE else (FAIL, "NeedsAttention")))
         return code
     _put(folder)
     named = None if policy is None else str(policy)
@@ -153,16 +153,13 @@ def _rebalance(
 
 
 def _told(summary: Mapping[str, Any]) -> int:
-    """Say what came of a start, or, where it had nothing to do, of its day so far; returns the exit code, which a
-    trade of the day that nobody has decided about makes `TROUBLE`."""
+    """Say what came of a start, or, where it had nothing to do, of its day so far; returns the exit code."""
     summary = {**summary, "files": [file for file in summary["files"] if Path(file).name not in FILES]}  # named before
     if summary["counts"] or summary["breaks"]:
         return finish_run(summary)
     say_files(summary["files"])
-    for line in whys(summary) if summary["undecided"] else ():
-        print(f"  {line}")
     print(summary["today"])
-    return TROUBLE if summary["undecided"] else DONE
+    return DONE
 
 
 def _keep(desk: Desk, found: Round, decisions: Mapping[str, Any], folder: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands import rebalancing
 from tests.commands.office import Ended, Office
 from tests.engine.rounds import available, policy
 from treasury.sandbox import RunningSandbox
@@ -34,12 +33,6 @@ def office(sandbox: RunningSandbox, open_office: Callable[..., Office], prefect_
 def decisions(office: Office) -> dict[str, object]:
     [file] = (office.home / "runs").glob("rebalance-*/decisions.json")
     return dict(json.loads(file.read_text()))
-
-
-@pytest.mark.parametrize(("undecided", "code"), [(0, 0), (1, 4)])
-def test_a_start_that_has_nothing_to_do_does_not_hide_a_trade_that_is_unknown(undecided: int, code: int) -> None:
-    told = {"files": [], "counts": {}, "breaks": [], "today": "1 settled", "undecided": undecided}
-    assert rebalancing._told(told) == code
 
 
 def flow(office: Office, call: str) -> Ended:

@@ -506,11 +506,13 @@ def test_what_a_dead_start_left_sending_is_named_and_a_person_can_end_it(
     [said] = resolve_as_not_sent(desk, order.request_id, by="Ada", why="the portal does not show it")
     assert "its quote may still be confirmed until" in said.says
     done = start(desk, rules, tmp_path / "out")
-    assert done["counts"] == {"not_sent": 1}
+    assert done["counts"] == {"not_sent": 1, "unknown": 1}
     [row] = [row for row in rows_of(tmp_path / "out") if row["outcome"] == "not_sent"]
     assert order.request_id in row["reason"]
     assert "treasury resolve says what became of it" in row["reason"]
     assert [order.state for order in desk.ledger.orders()] == [State.UNKNOWN]
+    idle = start(desk, policy(tmp_path, BTC=("0", "1", "100")), tmp_path / "idle")
+    assert idle["counts"] == {"unknown": 1}, "a start that has nothing to do ended with 0"
 
 
 def test_a_start_over_midnight_tells_the_rounds_of_both_days(

@@ -130,7 +130,8 @@ def write_decisions(
 
     `contents`: what was decided in each of its rounds, in their order; `ended_by`: the error that ended the start
     before its last round. The files show every trade of the day, or of both days where midnight passed between its
-    rounds; the summary counts those of this start, and what it wanted and did not trade.
+    rounds; the summary counts those of this start, those of the day that are unknown or held, and what it wanted and
+    did not trade.
     """
     run_key = contents[-1]["run_key"]
     days = list(dict.fromkeys(first_run_key(each["run_key"]) for each in contents))
@@ -158,14 +159,17 @@ def write_decisions(
         breaks=breaks,
     )
     end_start()
-    mine = [order for each in contents for order in desk.ledger.orders(run_key=each["run_key"])]
-    summary = summarize_run(run_key, KIND, mine)
+    own = {each["run_key"] for each in contents}
+    told = [order for order in orders if order.run_key in own or order.state.outcome in UNDECIDED]
+    summary = summarize_run(run_key, KIND, told)
     if unsent:
         summary["counts"]["not_sent"] = summary["counts"].get("not_sent", 0) + len(unsent)
-    of_day = summarize_run(day, KIND, orders)
-    undecided = sum(of_day["counts"].get(each, 0) for each in ("unknown", "held"))
-    told = {"today": in_words(of_day), "undecided": undecided}
-    return {**said, **summary, **told, "skipped": skipped, "breaks": breaks}
+    today = in_words(summarize_run(day, KIND, orders))
+    return {**said, **summary, "today": today, "skipped": skipped, "breaks": breaks}
+
+
+UNDECIDED = ("unknown", "held")
+"""Outcomes of earlier starts of the day that a start tells again: somebody has to see to them."""
 
 
 def breaks_of(rounds: Iterable[Done]) -> list[dict[str, Any]]:
