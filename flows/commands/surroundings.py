@@ -44,5 +44,5 @@ def go_past_proxies() -> None:
     """
     spared = (os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or "").split(",")
     if "*" not in spared:
-        hosts = dict.fromkeys(filter(None, (each.strip() for each in (*spared, *THIS_MACHINE))))
+        hosts = dict.fromkeys(filter(None, map(str.strip, (*spared, *THIS_MACHINE))))
         os.environ.update(dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(hosts)))
