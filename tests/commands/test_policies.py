@@ -197,6 +197,20 @@ def test_a_stricter_policy_holds_what_waits_of_a_run_that_began(office: Office, 
     assert paid(sandbox) == 1
 
 
+def test_a_sheet_without_what_left_needs_the_approvals_of_its_run_all_the_same(
+    office: Office, sandbox: RunningSandbox
+) -> None:
+    assert adopt(office, '[payouts.max_per_payout]\nUSDT_TRC20 = "100"\n').code == 0
+    twice = ("r3", *row(2, "20")[1:])
+    assert pay(office, "one", row(1, "20"), row(2, "20"), twice).last == "2 settled, 1 held"
+    assert adopt(office, '[payouts.one_approval_above]\nUSDT_TRC20 = "30"\n', name="less.toml").code == 0
+    assert office.run("release", "one", *BY, "--why", "it is meant").code == 0
+    waits = pay(office, "one", twice)
+    assert (waits.code, "needs 1 approval" in waits.err, paid(sandbox)) == (3, True, 2)
+    assert office.run("approve", "one", "--by", "Bert Example").code == 0
+    assert pay(office, "one", twice).last == "1 settled"
+
+
 def test_what_a_policy_would_have_held_is_said_and_nothing_changes(office: Office, sandbox: RunningSandbox) -> None:
     assert pay(office, "one", row(1, "5"), row(2, "50")).code == 0
     said = office.run("policy", "check", office.file("less.toml", '[payouts.max_per_payout]\nUSDT_TRC20 = "10"\n'))

@@ -144,7 +144,6 @@ def _kept_to(proposed: PayoutPlan | None) -> tuple[Iterable[FundingTrade], Calla
     return conversions, lambda trades: is_within(trades, conversions, {})
 
 
-@exact
 def whole_run(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
     """A plan whose approvals count everything that its run, which began, has recorded. Raises `InputError`."""
     rows = {row.row_ref for row in plan.rows}
@@ -155,6 +154,12 @@ def whole_run(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
             f"run {plan.run_key} has rows that wait and are not in this sheet ({', '.join(missing[:5])}{more}); what "
             "is converted is agreed to for the whole run: start it with its whole sheet; nothing was sent"
         )
+    return with_recorded(desk, plan)
+
+
+@exact
+def with_recorded(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
+    """A plan whose approvals count what its run has recorded, also rows that its sheet lacks."""
     recorded = recorded_debits(desk.ledger, plan.run_key).sums
     more_sums = {name: total - plan.debits.get(name, ZERO) for name, total in recorded.items()}
     return replace(plan, recorded={name: total for name, total in more_sums.items() if total > 0})

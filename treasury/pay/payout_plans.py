@@ -21,8 +21,10 @@ from treasury.money import canonical
 from treasury.orders.rows import LeftOut, PayoutRow, Route
 from treasury.pay.agreeing import check_limits, plan_as_shown, plan_to_execute, shown_and_signed
 from treasury.pay.estimates import Fixed, with_estimates
+from treasury.pay.funding_plans import with_recorded
 from treasury.pay.remaining import check_replaced
 from treasury.pay.valid_rows import Read, plan_without
+from treasury.payments.approving import is_recorded
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
 from treasury.payments.governing import governing
@@ -92,6 +94,7 @@ def make_plan(
         check_limits(request.file, payments)
     else:
         _check_unchanged(desk, payments, add=request.add)
+        payments = _judged_as_a_run(desk, payments)
     if agreed is None and signed is not None and request.fund:
         agreed = shown_and_signed(desk, payments, signed, add=request.add)
     if agreed is not None:
@@ -258,6 +261,12 @@ def _check_unchanged(desk: Desk, plan: PayoutPlan, *, add: bool) -> None:
     )
 
 
+def _judged_as_a_run(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
+    """The plan of a run that began under another policy with all that its run recorded: a sheet may lack what left."""
+    run = desk.ledger.run(plan.run_key)
+    return plan if run is None or is_recorded(desk, governing(desk), plan.run_key) else with_recorded(desk, plan)
+
+
 # --- keeping -------------------------------------------------------------------------------------------------------
 
 
@@ -307,6 +316,7 @@ def _read(desk: Desk, kept: KeptPlan) -> MadePlan:
     plan = plan_payouts(kept.run_key, rows, policy, {}, rows.left_out, rows.mapped, partly=said["partly"])
     if plan.sha256 != said["payments_sha256"]:
         raise InputError(f"run {kept.run_key}: its plan was changed in the ledger; nothing was sent: start it again")
+    plan = _judged_as_a_run(desk, plan)
     if said["agreed_sha256"] is None:
         proposed = plan_to_execute(desk, plan, add=said["add"])
     else:

@@ -105,7 +105,8 @@ def commit_payouts(desk: Desk, made: MadePlan) -> list[list[int]]:
         _add(desk, governed, plan, added, agreed)
         agreed = None
     agreed = agreed or plan
-    rules = _judged(governed, governed.rules(desk, plan.table, plan.debits, _over(desk, plan) if began else {}), agreed)
+    over = _over(desk, plan) if began else {}
+    rules = _judged(governed, governed.rules(desk, plan.table, plan.counted, over), agreed)
     rules, kept = replace(rules, payments=(plan.sha256,)), kept_with_run(agreed)
     content = agreed.summary() if kept is None else {**agreed.summary(), FUNDING: kept}
     with desk.hold(plan.run_key):
