@@ -16,7 +16,7 @@ from treasury.approving.tokens import is_code, read_token
 from treasury.errors import InputError
 from treasury.ledger.approvals import standing_of, waiting_plan, waiting_plans
 from treasury.ledger.in_force import as_time
-from treasury.ledger.policies import POLICY_KEY
+from treasury.ledger.policies import is_policy_key
 from treasury.ledger.proposals import WaitingPlan, newest_plan
 from treasury.payments import approving
 from treasury.payments.desk import Desk
@@ -188,7 +188,7 @@ def approve(
     if done.lacks:
         print(f"waiting for {count_of(done.lacks, 'more approval')}")
         return WAITING
-    again = "adopt the policy again" if key.startswith(POLICY_KEY) else "start the run again"
+    again = "adopt the policy again" if is_policy_key(key) else "start the run again"
     if resume_suspended(done.plan):
         again = "its run goes on"
     print(f"it has the approvals it needs; {again}")

@@ -12,10 +12,10 @@ from treasury.errors import ConfigurationError, InputError
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.in_force import Adopted, as_time
 from treasury.ledger.policies import (
-    POLICY_KEY,
     adopt_policy,
     end_recovery,
     genuine_policy,
+    is_policy_key,
     is_rehearsal,
     recover_policy,
     running_recovery,
@@ -101,7 +101,7 @@ def _warnings(desk: Desk, policy: Policy, before: Adopted | None) -> Iterator[st
             f"each of {changers} may change every limit of this policy alone; to have another person agree, write "
             "[changes] approvals = 1"
         )
-    plans = [plan.run_key for plan in waiting_plans(desk.ledger) if not plan.run_key.startswith(POLICY_KEY)]
+    plans = [plan.run_key for plan in waiting_plans(desk.ledger) if not is_policy_key(plan.run_key)]
     if plans and (before is None or before.version != policy.version):
         yield (
             f"these plans waited for approvals under the policy before: {', '.join(plans)}; started again they are "

@@ -223,3 +223,21 @@ def test_a_key_signs_only_what_is_named_though_the_run_began(office: Office) -> 
     refused(done["unseen"], f"name the plan that you saw: --plan {code}")
     assert office.run("approve", "begun", "--plan", code, "--key", key(office, "ben")).code == 0
     assert office.run(*line).last == "1 settled"
+
+
+def test_a_run_is_no_change_of_the_policy_whatever_its_key_begins_with(office: Office, sandbox: RunningSandbox) -> None:
+    with_people(office)
+    pay = pay_line(office, "policy-holders")
+    code = waits(office, {"run": pay})["run"]
+    approved = office.run("approve", "policy-holders", "--plan", code, "--key", key(office, "ben"))
+    assert (approved.code, "start the run again" in approved.out) == (0, True)
+    assert office.run(*pay).last == "1 settled"
+    change = office.run(
+        *("policy", "adopt", policy(office, LIMITS.replace('"10"', '"5"'), "less.toml")),
+        *("--by", "ada", "--key", key(office, "ada")),
+    )
+    run_key = change.err.split("treasury approve ")[1].split()[0]
+    refused(office.run(*pay_line(office, run_key, "4")), "is a name for a change of the policy")
+    approved = office.run("approve", run_key, "--plan", code_of(change), "--key", key(office, "cleo"))
+    assert (approved.code, "adopt the policy again" in approved.out) == (0, True)
+    assert sum(order["effects"] for order in sandbox.orders()) == 1

@@ -6,6 +6,7 @@ for, and until then nothing that moves money leaves.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -42,7 +43,7 @@ RECOVERY_HOURS = 72
 """Hours by the service's clock until a recovery takes effect."""
 
 POLICY_KEY = "policy-"
-"""The beginning of the key of a policy that waits."""
+"""The beginning of the key of a policy that waits; some digits of its version follow."""
 
 REHEARSAL = "rehearsal"
 """Row of `meta`: money moved, or was to move, without a policy in force; only on a service of this machine."""
@@ -51,6 +52,11 @@ REHEARSAL = "rehearsal"
 def policy_key(version: str) -> str:
     """Return what a policy that waits for approvals is approved under, as a run is under its run key."""
     return f"{POLICY_KEY}{version[:12]}"
+
+
+def is_policy_key(run_key: str) -> bool:
+    """Tell whether a run key is the key of a policy; `policy-holders` is a run like any other."""
+    return re.fullmatch(POLICY_KEY + "[0-9a-f]{12}", run_key) is not None
 
 
 def policy_in_force(ledger: Ledger) -> Adopted | None:

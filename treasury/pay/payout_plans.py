@@ -15,6 +15,7 @@ from treasury.ledger.funding_runs import is_fund_key
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import check_bound
 from treasury.ledger.payout_plans import KeptPlan, keep_plan, kept_plan, kept_plans, kept_rows
+from treasury.ledger.policies import is_policy_key
 from treasury.ledger.proposals import newest_plan
 from treasury.ledger.snapshots import check_not_of_invoices
 from treasury.money import canonical
@@ -200,6 +201,8 @@ def _reader(
         raise InputError(
             f"{request.run_key} is a name for the conversions of a run: choose a run key that does not end so"
         )
+    if is_policy_key(request.run_key):  # a plan of its own would end the approvals of a policy that waits
+        raise InputError(f"{request.run_key} is a name for a change of the policy: choose another run key")
 
     def read(leaving: tuple[RowProblem, ...]) -> PayoutPlan:
         before = _digest(request.file)

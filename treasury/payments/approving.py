@@ -14,7 +14,7 @@ from treasury.ledger.approvals import Approved
 from treasury.ledger.approved_plans import approved_by, approvers_by_time
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.makers import note_maker
-from treasury.ledger.policies import POLICY_KEY, change_rules, is_rehearsal, policy_in_force
+from treasury.ledger.policies import change_rules, is_policy_key, is_rehearsal, policy_in_force
 from treasury.ledger.proposals import WaitingPlan, newest_plan
 from treasury.payments.desk import Desk
 from treasury.payments.governing import Governing, governing
@@ -116,7 +116,7 @@ def approvals_of(governed: Governing, run_key: str, asked: int, maker: Maker) ->
 
 def rules_of(desk: Desk, plan: WaitingPlan) -> ApprovalRules:
     """Return what a waiting plan is approved by: the policy in force."""
-    if plan.run_key.startswith(POLICY_KEY):
+    if is_policy_key(plan.run_key):
         return change_rules(policy_in_force(desk.ledger))
     return governing(desk).approving(plan.needed)
 
