@@ -25,7 +25,7 @@ from treasury.payments.policy_check import check_history
 from treasury.policy.business_days import without_bank_holidays
 from treasury.policy.model import Policy
 from treasury.policy.people import Right
-from treasury.policy.policy_lines import changes_between, lines_of
+from treasury.policy.policy_lines import changes_between, left_open, lines_of
 from treasury.policy_file import read_policy
 from treasury.settings import os_user
 from treasury.texts import count_of
@@ -95,6 +95,7 @@ def adopt(
 def _warnings(desk: Desk, policy: Policy, before: Adopted | None) -> Iterator[str]:
     """Say what a policy that was just adopted leaves open."""
     yield from _calendar_warnings(policy)
+    yield from left_open(policy)
     if policy.listed and not policy.changes.approvals:
         changers = ", ".join(policy.listed.with_right(Right.CHANGE_POLICY))
         yield (
@@ -150,7 +151,7 @@ def check(file: Path, /, *, days: int = 90) -> int:
     """
     policy = read_policy(file)
     *lines, last = _met(configured_desk(), policy, days, all_lines=True)
-    for line in (*_calendar_warnings(policy), *lines):
+    for line in (*_calendar_warnings(policy), *left_open(policy), *lines):
         print(f"  {line}")
     print(last)
     return DONE

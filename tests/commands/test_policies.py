@@ -219,6 +219,13 @@ def test_what_a_policy_would_have_held_is_said_and_nothing_changes(office: Offic
     assert "no policy is in force" in office.run("policy", "show").out
 
 
+def test_whoever_adopts_a_policy_is_told_what_leaves_without_its_approvals(office: Office) -> None:
+    asks = '[payouts.one_approval_above]\nUSDT_TRC20 = "30"\n'
+    checked, adopted = office.run("policy", "check", office.file("asks.toml", asks)), adopt(office, asks)
+    for said in ("totals in USDT_TRC20 take approvals, in other currencies none", "it has no [withdrawals] table"):
+        assert (said in checked.out, said in adopted.out) == (True, True)
+
+
 def test_a_list_of_a_policy_that_the_past_is_not_judged_by_is_said(office: Office) -> None:
     assert pay(office, "one", row(1, "5")).code == 0
     lists = '[payouts]\ncountries = ["BR"]\n[withdrawals]\naddresses = ["TVk631BotbQQSHGAUSRhDKGzHomE8EyrCW"]\n'

@@ -6,7 +6,7 @@ import pytest
 
 import data
 from treasury.policy.model import parse_policy
-from treasury.policy.policy_lines import changes_between, lines_of
+from treasury.policy.policy_lines import changes_between, left_open, lines_of
 
 RICH = """
 time_zone = "Asia/Bangkok"
@@ -44,3 +44,21 @@ def test_a_difference_names_each_entry() -> None:
         "payouts.cooling_days: not set -> 3",
         'payouts.max_per_day.USDT: not set -> "100"',
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (data.path("treasury_policy.toml").read_text(), []),
+        ('no_limits = "a rehearsal"', []),
+        ("[payouts]\n[withdrawals]", []),  # it asks for approvals nowhere
+        ("[payouts]", ["it has no [withdrawals] table"]),
+        ("[payouts]\n[withdrawals.one_approval_above]\nUSDT = '5'", ["take approvals, in other currencies none"]),
+        ("[withdrawals]\n[payouts]\ncurrencies = ['BTC', 'USDT']\none_approval_above = {USDT = '5'}", ["in BTC none"]),
+    ],
+    ids=["sample", "none", "no approvals", "no table", "any currency", "a listed currency"],
+)
+def test_what_leaves_without_the_approvals_of_a_policy_is_said(text: str, said: list[str]) -> None:
+    found = list(left_open(parse_policy(tomllib.loads(text), "policy.toml")))
+    assert len(found) == len(said)
+    assert all(each in line for each, line in zip(said, found, strict=True)), found

@@ -1,4 +1,4 @@
-"""Pure: a policy line by line, as its file says it, and the difference between two."""
+"""Pure: a policy line by line, as its file says it, the difference between two, and what one leaves open."""
 
 import json
 import re
@@ -24,6 +24,21 @@ def changes_between(before: Policy | None, after: Policy) -> list[str]:
         for name in sorted({*old, *new})
         if old.get(name) != new.get(name)
     ]
+
+
+def left_open(policy: Policy) -> Iterator[str]:
+    """Yield what may be paid or withdrawn by a policy without any limit, or without the approvals that it asks for."""
+    for table in ("payouts", "withdrawals") if policy.limits_money else ():
+        limits = policy.payments(table)
+        asked = {*limits.one_approval_above, *limits.two_approvals_above}
+        others = "other currencies" if limits.currencies is None else ", ".join(sorted({*limits.currencies} - asked))
+        if getattr(policy, table) is None:
+            yield f"it has no [{table}] table: {table} of any amount leave without a limit and without an approval"
+        elif asked and others:
+            yield (
+                f"{table}: totals in {', '.join(sorted(asked))} take approvals, in {others} none, whatever they come "
+                f"to: name them in one_approval_above, or leave them out of {table}.currencies"
+            )
 
 
 def _entries(policy: Policy) -> dict[str, str]:
