@@ -30,6 +30,8 @@ def written(folder: Path, content: object) -> Path:
         ({"service": {"asked_first": ["202224"]}}, "202224 decides nothing, whoever says it"),
         ({"service": {"fee_on_top": ["pay"]}}, "pay is not an operation that moves money"),
         ({"service": {"statuses": {"22": "submitted"}}}, "22 shows a payment"),
+        ({"service": {"statuses": {"99": "failed"}}}, "99 shows what is on its way or was paid"),
+        ({"service": {"statuses": {"12": "closed"}}}, "12 shows what is on its way or was paid"),
         ({"service": {"no_such_order": ["401"]}}, "401 is answered to what exists, too"),
         ({"service": {"no_such_order": ["202206"]}}, "202206 stands in two of"),
         ({"service": {"asked_first": ["7002", "400"]}}, "7002 stands in two of"),

@@ -91,6 +91,11 @@ def _statuses(statuses: Mapping[int, str]) -> Mapping[int, str]:
     for status in sorted(statuses):
         if statuses[status] == "submitted" and OrderStatus(status).is_payment:
             raise ValueError(f"{status} shows a payment (public fact 2.1) and cannot mean submitted")
+        if statuses[status] in ("failed", "closed") and status in (11, 12, 22, OrderStatus.SUCCESS):
+            raise ValueError(
+                f"{status} shows what is on its way or was paid (public facts 2.1 and 5.1) and cannot mean "
+                f"{statuses[status]}: that is paid again"
+            )
     return statuses
 
 
@@ -143,7 +148,8 @@ class ServiceRules(BaseModel):
         default_factory=dict
     )
     """Statuses of this service beside the published ones (11, 22, 44, 88, 99), or other meanings of those: number ->
-    submitted, processing, failed, closed or settled. What is not listed anywhere is not final."""
+    submitted, processing, failed, closed or settled; 11, 12, 22 and 99 mean neither failed nor closed. What is not
+    listed anywhere is not final."""
     unconfirmed_statuses: Annotated[frozenset[int], BeforeValidator(_listed)] = frozenset()
     """Statuses that this service never shows for a confirmed quote; none unless a person adopted them."""
     quote_life_seconds: Seconds = 24 * 3600.0
