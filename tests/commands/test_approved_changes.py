@@ -241,3 +241,33 @@ def test_a_run_is_no_change_of_the_policy_whatever_its_key_begins_with(office: O
     approved = office.run("approve", run_key, "--plan", code_of(change), "--key", key(office, "cleo"))
     assert (approved.code, "adopt the policy again" in approved.out) == (0, True)
     assert sum(order["effects"] for order in sandbox.orders()) == 1
+
+
+@pytest.mark.parametrize(
+    ("run_key", "pays", "said"),
+    [
+        ("run", "1 payment  20 USDT_TRC20", "at most 20 USDT_TRC20 leave"),
+        ("call-w-1", "1 payment", "call-w-1: waits for 1 approval"),
+    ],
+    ids=["a sheet", "a call"],
+)
+def test_what_expired_before_it_left_waits_where_approvers_look(
+    run_key: str, pays: str, said: str, office: Office, sandbox: RunningSandbox
+) -> None:
+    with_people(office)
+    pay = pay_line(office, "run") if run_key == "run" else withdraw_line("w-1", "60")
+    yes = ["approve", run_key, "--key", key(office, "ben"), "--plan"]
+    assert office.run(*yes, waits(office, {"run": pay})["run"]).code == 0
+    office.run("stop", "--by", "Somebody", "--why", "a look first")
+    assert office.run(*pay).code == 4
+    assert isinstance(office.clock, MovedClock)
+    office.clock.move(73 * 3600)
+    office.run("stop", "--lift", "--key", key(office, "cleo"))
+    code = waits(office, {"run": pay})["run"]
+    assert code_of(office.run(*pay)) == code  # it is proposed again once
+    assert f"{run_key}  made by ada  {pays}" in office.run("approvals").out
+    assert said in office.run("show", run_key).out
+    assert f"{run_key} waits for approvals" in office.run("status").out
+    assert office.run(*yes, code).code == 0
+    assert (office.run(*pay).code, sum(order["effects"] for order in sandbox.orders())) == (0, 1)
+    assert office.run("approvals").last.startswith("waiting: 0 plans")

@@ -12,6 +12,7 @@ from treasury.approving.tokens import Token
 from treasury.canonical import canonical_json
 from treasury.collect.receipts import expecting
 from treasury.errors import InputError, LimitExceeded, RunHeld, RunKeyConflict
+from treasury.ledger.approved_plans import lapsed_plan, propose_again, why_lapsed
 from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.intents import IntentRules, commit_plan, newest_order, payee_hashes
 from treasury.ledger.obligations import traded_on
@@ -222,11 +223,13 @@ def submit_operation(
     run_key, name = run_key_of_call(operation), operation.operation_name()
     planned = _planned(desk, operation)
     governed, rules, sha256 = planned.governed, planned.rules, planned.sha256
+    why = why_approvals(planned.judged.debits, governed.limits(operation.limited_by))
+    shown = shown_single(run_key, name, operation.body(), sha256, why, warnings_of(operation), planned.at_most)
     if not is_recorded(desk, governed, run_key):
-        why = why_approvals(planned.judged.debits, governed.limits(operation.limited_by))
-        warnings = warnings_of(operation)
-        shown = shown_single(run_key, name, operation.body(), sha256, why, warnings, planned.at_most)
         propose(desk, governed, run_key, sha256, rules.approving.asked, shown=shown, token=sign(run_key, sha256))
+    elif (lapsed := lapsed_plan(desk.ledger, run_key, governed.version, rules.approving)) is not None:
+        again = {"plan_sha256": lapsed.sha256, "why": [why_lapsed(desk.ledger, lapsed)]}
+        propose_again(desk.ledger, lapsed, {**shown, **again})
     check_clock_before(desk, run_key, rules.limits)
     with desk.hold(run_key):
         try:

@@ -148,9 +148,9 @@ def _is_used_one_changed(connection: Connection, ledger: Ledger, run_key: str) -
 
 
 def lapsed_plan(ledger: Ledger, run_key: str, policy: str | None, rules: ApprovalRules) -> WaitingPlan | None:
-    """A plan that was carried out, whose approvals ended before anything left, while a newer one waits; None for none.
+    """A plan that was carried out, whose approvals ended before anything left; None for none, or where it waits again.
 
-    Approvals are given to the newest proposal alone: `propose_again` makes it that.
+    Approvals are given to the newest proposal alone, and by people who see what it pays: `propose_again` makes it that.
     """
 
     def work(connection: Connection) -> WaitingPlan | None:
@@ -159,7 +159,8 @@ def lapsed_plan(ledger: Ledger, run_key: str, policy: str | None, rules: Approva
             is_restored = plan.ledger != identity_of_ledger(connection)
             lacks = is_restored or len(judge(connection, ledger, plan, rules).counted) < plan.needed
             is_ended = is_restored or is_of_another_time(connection, ledger, plan)
-            if lacks and newest is not None and (newest.id != plan.id or is_ended):
+            is_seen = newest is not None and newest.id == plan.id and newest.shown is not None
+            if lacks and newest is not None and (is_ended or not is_seen):
                 return plan
         return None
 
