@@ -60,6 +60,16 @@ def path_of(given: str) -> Path:
     return Path(given)
 
 
+def check_folder(given: Path) -> None:
+    """Raise `InputError` where results cannot be written into a folder of this name."""
+    try:
+        there = next((each for each in (given, *given.parents) if each.exists()), None)
+    except OSError as error:
+        raise InputError(f"out: {str(given)[:500]} can be no folder: {error.strerror}; nothing was sent") from None
+    if there is not None and not there.is_dir():
+        raise InputError(f"out: {there} is a file, and not a folder; nothing was sent")
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file of these bytes."""
     with replacing(path) as file:

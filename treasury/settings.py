@@ -173,17 +173,10 @@ class Settings:
 
     def account(self) -> Account:
         """The account. Raises `ConfigurationError` that says what is missing and how to give it."""
-        missing = [
-            variable
-            for variable, value in (
-                ("TREASURY_BASE_URL", self.base_url),
-                ("TREASURY_PARTNER_ID", self.partner_id),
-                ("TREASURY_PRIVATE_KEY_FILE", self.private_key_file),
-            )
-            if not value
-        ]
-        if missing or not (self.base_url and self.partner_id and self.private_key_file):
-            raise ConfigurationError(f"no account: run `treasury connect`, or set {', '.join(missing)}")
+        if not (self.base_url and self.partner_id and self.private_key_file):
+            missing = [each for each in ("base_url", "partner_id", "private_key_file") if not getattr(self, each)]
+            named = ", ".join(f"TREASURY_{each.upper()}" for each in missing)
+            raise ConfigurationError(f"no account: run `treasury connect`, or set {named}")
         platform_key = read_key_file(self.platform_key_file, "platform key") if self.platform_key_file else None
         private_key = read_private_key(self.private_key_file)
         return Account(self.base_url, self.partner_id, private_key, platform_key, self.service)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import Parameter
 
 from treasury.errors import InputError, NeedsAttention, TreasuryError, UnknownHeaders
+from treasury.files import check_folder
 from treasury.payments.desk import Desk, desk_of
 from treasury.reports.results import in_words, needs_a_person, whys
 from treasury.settings import os_user, read_settings
@@ -17,13 +18,12 @@ from treasury.texts import count_of
 T = TypeVar("T")
 
 
-def _can_be_folder(_: Any, given: Path | None) -> None:
-    there = next((each for each in (given, *given.parents) if each.exists()), None) if given is not None else None
-    if there is not None and not there.is_dir():
-        raise ValueError(f"{there} is a file, and a folder is wanted; nothing was sent")
+def _check_out(_: Any, given: Path | None) -> None:
+    if given is not None:
+        check_folder(given)
 
 
-OutFolder = Annotated[Path, Parameter(validator=_can_be_folder)]
+OutFolder = Annotated[Path, Parameter(validator=_check_out)]
 """Type of `--out`: the folder that results are written into."""
 
 DONE, BAD_INPUT, WAITING, TROUBLE, BREAKS = 0, 2, 3, 4, 5

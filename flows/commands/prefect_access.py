@@ -52,10 +52,6 @@ def password_file() -> Path:
     return home_folder() / "prefect.auth"
 
 
-def _servers_file() -> Path:
-    return home_folder() / "prefect.servers"
-
-
 def new_password() -> str:
     """A new random password in Prefect's form, USER:PASSWORD."""
     return f"{USER}:{secrets.token_urlsafe(24)}"
@@ -79,12 +75,16 @@ def remember_server(url: str) -> None:
     """Record a server that is started from this home, so that commands send it the password."""
     known = _known_servers()
     if url not in known:
-        write_text(_servers_file(), "".join(f"{each}\n" for each in sorted({*known, url})))
+        write_text(home_folder() / SERVERS, "".join(f"{each}\n" for each in sorted({*known, url})))
+
+
+SERVERS = "prefect.servers"
+"""File of the home that names the servers which it started."""
 
 
 def _known_servers() -> set[str]:
     with suppress(OSError, UnicodeDecodeError):
-        return set(_servers_file().read_text(encoding="ascii").split())
+        return set((home_folder() / SERVERS).read_text(encoding="ascii").split())
     return set()
 
 

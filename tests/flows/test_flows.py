@@ -229,7 +229,7 @@ def test_a_run_whose_results_cannot_be_written_says_what_left(
 @pytest.mark.parametrize(
     ("out", "said"),
     [
-        ("{home}/a-file/deep", "a-file is a file, not a folder"),
+        ("{home}/a-file/deep", "a-file is a file, and not a folder"),
         ("{home}/" + "x" * 300, "can be no path: it is too long"),
     ],
 )

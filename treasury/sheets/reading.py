@@ -182,9 +182,11 @@ class _Leaving:
     def __init__(self, problems: Collection[RowProblem]) -> None:
         self.problems: dict[int, list[RowProblem]] = defaultdict(list)
         self.out: list[LeftOut] = []
+        self._twice = set[str | None]()
         for problem in problems:
             self.problems[problem.row].append(problem)
-        self._twice = {problem.row_ref for problem in problems if problem.code == "twice"}
+            if problem.code == "twice":
+                self._twice.add(problem.row_ref)
 
     def takes(self, row: Row) -> bool:
         """Tell whether a row is left out."""
