@@ -116,3 +116,8 @@ def round_up(amount: Decimal, digits: int) -> Decimal:
 def canonical(amount: Decimal) -> str:
     """The one way to write an amount: 1.50 and 1.5 are `1.5`, 0.00 is `0`."""
     return format_amount(amount.normalize(EXACT))
+
+
+def is_same_currency(one: str | None, other: str | None) -> bool:
+    """Tell whether two currencies are one, as far as both are named."""
+    return None in (one, other) or one == other

@@ -139,7 +139,8 @@ def _rebalance(
         code = _told(write_decisions(desk, [decisions], [], folder))
         check_limits(decisions)
         if yes:
-            ping("rebalance-treasury", *((SUCCESS, "NothingToTrade") if code == DONE else (FAIL, "NeedsAttention")))
+            said = (SUCCESS, "NothingToTrade") if code == DONE else (FAIL, "NeedsAttention")
+            ping("rebalance-treasury", *said)
         return code
     _put(folder)
     named = None if policy is None else str(policy)

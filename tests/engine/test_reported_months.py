@@ -11,10 +11,12 @@ from tests.engine.answers import ABSENT, accepted, ok, refused, shown
 from tests.engine.nights import DAY, OpenDesk, balance, month_of, take
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
+from treasury.call.calls import submit_operation
 from treasury.nights import sweep
 from treasury.nights.months import report_month
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
+from treasury.provider.conversion import ConversionExecute
 from treasury.provider.service_rules import ServiceRules
 from treasury.sandbox.behaviour import Behaviour
 
@@ -115,6 +117,31 @@ def test_an_amount_that_is_shown_in_another_currency_is_no_debit_of_a_scanned_co
     bounds = sum(Decimal(each["amount"]) for each in pages[0]["breaks"] if each["class"] == "currency_mismatch")
     assert Decimal(sums["breaks_gross"]) == bounds - Decimal(wrong["change"]) < 40
     assert [Decimal(page["fees"][0]["amount"]) > 0 for page in pages] == [False, True]
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("named", ["USDT", None])
+def test_what_a_called_conversion_debits_is_what_its_answer_says_where_the_ledger_knows_no_quote_of_it(
+    named: str | None, open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    """Neither its currency nor its amount is known here before the service shows them."""
+    left, statement = {"USDT": "1000"}, tmp_path / "statement.csv"
+    statement.write_text("order_no,currency,amount,status\nX1,USDT,1,44\n")  # so that its balance is read
+    service.plans["/v1/order/query"] = [ABSENT]
+    service.plans["/v1/conversion/execute"] = [ok(order_no="P1", quoteId="q")]
+    service.plans["/v1/balance/partner"] = [lambda body: ok(balance=left[body["currency"]])]
+    desk = open_desk(service.base_url)
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)
+    for number, given in enumerate((statement, None)):
+        night(desk, tmp_path / f"{number}", statement=given)
+    submit_operation(desk, ConversionExecute(quote_id="q"))
+    service.plans["/v1/order/query"] = [shown(99, currency=named, order_amount="100", arrive_amount="100")]
+    left["USDT"] = "900" if named else "1000"
+    clock_of(desk).move(DAY)
+    for number in (2, 3):
+        found = balance(night(desk, tmp_path / f"{number}"), "USDT")
+        change = "-100" if named else "0"
+        assert (found["explained_low"], found["change"], found["unexplained"]) == (change, change, "0")
 
 
 @pytest.mark.parametrize("unread", ["USDT", "USDT_TRC20"])

@@ -86,7 +86,9 @@ class AccountSums:
     def add_unpriced(self, row: Any, shown: Mapping[str, Any]) -> None:
         """Add an order whose amount only its answer shows, open or settled; what left after the report before had not
         moved then."""
-        state, currency = State(row.state), row.currency
+        state, currency = State(row.state), row.currency or shown.get("seen_currency")
+        if currency is None:
+            return
         debits = [(currency, Decimal(shown["seen_amount"]))]
         if row.operation in self.rules.fee_on_top and shown.get("seen_fee") is not None:
             debits.append((shown.get("seen_fee_currency") or currency, Decimal(shown["seen_fee"])))

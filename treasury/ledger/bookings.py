@@ -19,6 +19,7 @@ from treasury.ledger.made_reports import in_sequence
 from treasury.ledger.receipts import credit_of, is_inside, receipt_answers
 from treasury.ledger.taken_over import is_first_landing, paid_when_opened
 from treasury.ledger.unpriced import brings
+from treasury.money import is_same_currency
 from treasury.orders.quoting import QUOTED
 from treasury.orders.states import State
 from treasury.reconciliation.months import Booking, EntryKind
@@ -195,12 +196,9 @@ def _shown(ledger: Ledger) -> dict[int, list[_Shown]]:
     other_fee = orders.fee.is_not(None) & IS_FOUND & not_(is_known_now) & (shows_fee | not_(knew_fee))
     named = select(answers.order_id).join_from(schema.answers, schema.orders, answers.order_id == orders.id)
     named = named.where((orders.amount.is_(None) & shows_amount(orders.currency)) | other_fee).distinct()
-    columns = (answers.order_id, answers.sweep_id, answers.ledger_side, answers.service_side, orders.operation)
-    query = (
-        select(*columns, orders.currency)
-        .join_from(schema.answers, schema.orders, answers.order_id == orders.id)
-        .where(IS_FOUND)
-    )
+    columns = (answers.order_id, answers.sweep_id, answers.ledger_side, answers.service_side)
+    query = select(*columns, orders.operation, orders.currency)
+    query = query.join_from(schema.answers, schema.orders, answers.order_id == orders.id).where(IS_FOUND)
     found: dict[int, list[_Shown]] = defaultdict(list)
     for some in batched(sorted(ledger.read(named.order_by(answers.order_id)))):
         ids = [row.order_id for row in some]
@@ -216,7 +214,7 @@ def _as_known(row: Any, last: _Shown) -> _Shown:
     """Return what the ledger knew of an order after an answer about it; `last`: before that."""
     said = json.loads(row.service_side)
     fee, currency = _amount(said.get("seen_fee")), said.get("seen_fee_currency")
-    is_of_ours = said.get("seen_currency") in (None, row.currency)
+    is_of_ours = is_same_currency(said.get("seen_currency"), row.currency)
     if fee is None or (currency is None and last.fee is not None and row.operation in QUOTED):
         fee = last.fee
     amount = _amount(said.get("seen_amount")) if is_of_ours else None

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, literal, not_, select
+from sqlalchemy import ColumnElement, func, literal, not_, select
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -17,9 +17,9 @@ IS_FOUND = _SHOWN.like('{"answer": "found"%')
 """An answer by which the service knows what it was asked about."""
 
 
-def shows_amount(currency: ColumnElement[str] | str) -> ColumnElement[bool]:
-    """Select the answers that show an amount, in this currency or in one that they do not say."""
-    names_it = _SHOWN.like(literal('%"seen_currency": "') + currency + literal('"%'))
+def shows_amount(currency: ColumnElement[str] | str | None) -> ColumnElement[bool]:
+    """Select the answers that show an amount, in this currency or in one that they do not say; None: in any."""
+    names_it = _SHOWN.like(literal('%"seen_currency": "') + func.coalesce(currency, "%") + literal('"%'))
     return _SHOWN.like('%"seen_amount": %') & (names_it | not_(_SHOWN.like('%"seen_currency": %')))
 
 

@@ -12,6 +12,7 @@ from treasury.ledger import schema
 from treasury.ledger.last_answers import IS_FOUND, Stream, last_answers
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.sweeps import RECEIPT
+from treasury.money import is_same_currency
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.classes import Answer
 
@@ -64,8 +65,8 @@ def credit_of(row: Any) -> tuple[str, Decimal]:
         return currency, Decimal(0)
     amount = Decimal(shown.get("seen_amount") or ours["amount"])
     arrived = shown.get("arrive_amount")
-    credited = amount - Decimal(shown.get("seen_fee") or 0) if arrived is None else Decimal(arrived)
-    return currency, credited
+    fee = shown.get("seen_fee") if is_same_currency(shown.get("seen_fee_currency"), currency) else None
+    return currency, amount - Decimal(fee or 0) if arrived is None else Decimal(arrived)
 
 
 def is_inside(row: Any, opened_at: int) -> bool:

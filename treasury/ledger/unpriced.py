@@ -40,7 +40,8 @@ def debit_of(row: Any, rules: ServiceRules) -> str:
 
 
 def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield those that are open or settled, each with the last answer that shows its amount in its currency."""
+    """Yield those that are open or settled, each with the last answer that shows its amount in its currency, or in
+    any where the ledger knows none."""
     orders, answers = schema.orders.c, schema.answers.c
     facts = (orders.id, orders.operation, orders.currency, orders.state, orders.created_at)
     shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & shows_amount(orders.currency)
@@ -49,7 +50,7 @@ def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[s
     )
     states = [state.value for state in (*OPEN, State.SETTLED)]
     rows = list(stream(query.where(orders.amount.is_(None), orders.state.in_(states))))
-    unheard: dict[str, list[str]] = defaultdict(list)
+    unheard: dict[str | None, list[str]] = defaultdict(list)
     for row in rows:
         if row.service_side is None:
             unheard[row.currency].append(row.request_id)

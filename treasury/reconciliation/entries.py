@@ -6,7 +6,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Self
 
-from treasury.money import ZERO, format_amount
+from treasury.money import ZERO, format_amount, is_same_currency
 from treasury.provider.status import OrderStatus
 
 PAYIN = "pay"
@@ -49,7 +49,7 @@ class StatementEntry:
     def moved(self) -> Decimal:
         """Return by how much its balance moved: what comes in less its fee, or minus what goes out, its fee inside
         (document, transaction record: what arrives is after the fee)."""
-        fee = self.fee if self.fee_currency in (None, self.currency) else None
+        fee = self.fee if is_same_currency(self.fee_currency, self.currency) else None
         return self.amount - (fee or ZERO) if self.is_incoming else -self.amount
 
     @property

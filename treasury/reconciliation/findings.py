@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from treasury.money import ZERO, canonical, exact, parse_reply_amount
+from treasury.money import ZERO, canonical, exact, is_same_currency, parse_reply_amount
 from treasury.provider.card_users import JUDGED, NOT_SET, PASSED, REFUSED
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Lot
@@ -31,9 +31,7 @@ def records(orders: pd.DataFrame) -> Iterator[dict[str, Any]]:
 def of_orders(orders: pd.DataFrame) -> Iterator[Finding]:
     """Orders whose class is remarkable."""
     for record in records(orders[~orders["class"].isin(UNREMARKABLE)]):
-        is_of_ours = (
-            None in (record["currency"], record["seen_currency"]) or record["currency"] == record["seen_currency"]
-        )
+        is_of_ours = is_same_currency(record["currency"], record["seen_currency"])
         amount = record["amount"] if record["amount"] is not None else record["seen_amount" if is_of_ours else "bound"]
         yield Finding(
             subject=record["request_id"],

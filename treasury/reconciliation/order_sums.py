@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from treasury.money import ZERO, canonical, exact
+from treasury.money import ZERO, canonical, exact, is_same_currency
 from treasury.orders.states import State
 from treasury.policy.tables import BPS
 
@@ -69,7 +69,7 @@ class OrderSums:
             currency = charged or quoted or sides[0]
             if currency is None:
                 continue
-            shown = seen if seen_in in (None, currency) else None
+            shown = seen if is_same_currency(seen_in, currency) else None
             base = (sides[1] or shown) if sides[0] == currency else sides[3] if sides[2] == currency else None
             sums = self._fees[currency]
             sums.orders += 1
