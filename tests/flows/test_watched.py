@@ -14,6 +14,8 @@ import pytest
 
 import data
 from tests.commands.office import HEADER, Office, eventually
+from tests.engine.own_process import in_own_process
+from tests.engine.rounds import policy
 from tests.flows.shown import artifact, told
 from tests.listening import Answer, Listening
 from treasury.errors import ConfigurationError
@@ -96,6 +98,27 @@ def test_a_rebalancing_of_the_command_line_that_has_nothing_to_trade_is_told_as_
     assert watcher.take() == [("/rebalance-treasury", "NothingToTrade")]
     office.run("rebalance", "--policy", policy, "--dry-run")
     assert watcher.take() == []
+
+
+def test_a_rebalancing_that_has_nothing_to_trade_tells_a_trade_of_its_day_that_is_unknown(
+    watcher: Watcher, sandbox: RunningSandbox, open_office: Callable[..., Office], tmp_path: Path
+) -> None:
+    """It ended with 0, and the watcher heard that all was done."""
+    office = open_office(sandbox.base_url, TREASURY_PING_URL=f"{watcher.url}/{{job}}")
+    spec = {"act": "rebalance", "home": str(office.home), "base_url": sandbox.base_url, "seconds": 5}
+    spec |= {"key": office.environ["TREASURY_PRIVATE_KEY_FILE"], "point": "send.marked", "hits": 1}
+    spec |= {"rules": str(data.path("treasury_policy.toml")), "out": str(tmp_path / "killed")}
+    sandbox.deposit("BTC", "50")
+    assert in_own_process(spec).returncode == -9
+    watcher.take()
+    idle = policy(tmp_path, BTC=("0", "1", "100000"))
+    ended = office.run("rebalance", "--policy", idle, "--yes")
+    assert (ended.code, "1 unknown" in ended.out) == (4, True), ended
+    assert watcher.take() == [("/rebalance-treasury/fail", "NeedsAttention")]
+    ended = office.python(
+        f"from flows.rebalance_treasury import rebalance_treasury as run\nprint(run({str(idle)!r}))\n"
+    )
+    assert "NeedsAttention" in ended.err
 
 
 def test_what_is_no_job_is_not_told_and_one_url_is_about_the_night(
