@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.receipts import credit_of
 from treasury.ledger.snapshots import address_hash, expect_receipt, issued_addresses, keep_snapshot
+from treasury.ledger.sweeps import RECEIPT
 from treasury.nights.arrivals import ends_of
 from treasury.provider.orders import TransactionRecord
 
@@ -54,3 +58,11 @@ def test_addresses_are_known_from_when_they_were_issued(open_ledger: OpenLedger)
     expect_receipt(ledger, "i-1", {"currency": "ETH", "amount": "1", "receive_address": "0xother"})
     assert issued_addresses(ledger, ledger.now()) == {address_hash(ledger.key, ADDRESS)}
     assert issued_addresses(ledger, ledger.now() - 1_000_000) == set()
+
+
+@pytest.mark.parametrize(("fee_currency", "credited"), [(None, "9"), ("USDT", "9"), ("ETH", "10")])
+def test_a_fee_of_another_currency_is_no_part_of_what_a_pay_in_brought(fee_currency: str | None, credited: str) -> None:
+    ours = {"operation": RECEIPT, "currency": "USDT", "amount": "10"}
+    shown = {"status": 99, "seen_amount": "10", "seen_fee": "1", "seen_fee_currency": fee_currency}
+    row = SimpleNamespace(ledger_side=json.dumps(ours), service_side=json.dumps(shown))
+    assert credit_of(row) == ("USDT", Decimal(credited))

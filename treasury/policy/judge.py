@@ -218,7 +218,7 @@ def judge_rows(rows: Iterable[PayoutRow], limits: PaymentLimits) -> list[RowProb
 
 def judge_unbounded(rows: Iterable[PayoutRow], limits: PaymentLimits) -> list[RowProblem]:
     """Problems of rows whose debit nothing bounds: neither they, nor an estimate, nor the policy."""
-    said = "cannot be paid: the service does not say in {} what it costs, with its fee, and nothing sent bounds that"
+    said = "cannot be paid: the service does not say in {} what it costs, fee included, and nothing else limits that"
     rule = (
         "is needed: this row fixes what is received, and the service did not say a rate, so nothing bounds what it "
         "debits; give the most that it may debit here, or set max_per_payout.{} in the policy"

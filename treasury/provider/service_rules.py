@@ -94,7 +94,7 @@ def _statuses(statuses: Mapping[int, str]) -> Mapping[int, str]:
         if statuses[status] in ("failed", "closed") and status in (11, 12, 22, OrderStatus.SUCCESS):
             raise ValueError(
                 f"{status} shows what is on its way or was paid (public facts 2.1 and 5.1) and cannot mean "
-                f"{statuses[status]}: that is paid again"
+                f"{statuses[status]}: it would be paid again"
             )
     return statuses
 
