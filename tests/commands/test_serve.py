@@ -351,11 +351,11 @@ def starts(served: Served, dashboard: Dashboard, run_key: str, account: str) -> 
     [deployment] = [each["id"] for each in found if each["entrypoint"].endswith(".pay_beneficiaries")]
     run = dashboard.submit(deployment, file=str(sheet), run_key=run_key)
     dashboard.open(f"/runs/flow-run/{run}", "Suspended")
-    dashboard.tab.click(
-        "[...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText.trim() === 'Artifacts')"
-    )
+    tab = "[...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText.trim() === 'Artifacts')"
+    link = "document.querySelector('a[href*=\"/artifacts/key/waiting-plan\"]')"
+    dashboard.follow(tab, f"!!{link}")
     newest = "document.querySelector('a[href*=\"/artifacts/artifact/\"]')"  # the newest is first
-    dashboard.follow("document.querySelector('a[href*=\"/artifacts/key/waiting-plan\"]')", newest)
+    dashboard.follow(link, newest)
     parts = f"['Plan of {run_key} waits for approval', 'Debits at most', 'Approved by', 'By country']"
     whole = f"{parts}.every((part) => (document.body?.innerText ?? '').includes(part))"
     dashboard.follow(newest, whole)
