@@ -102,15 +102,39 @@ def as_it_looks(text: str) -> str:
     return "".join(kept).translate(_LOOKS_LIKE)
 
 
+_CHOSEN = "|="
+"""In what identifies a payee, after how it looks: the names of it that people choose, as they are written."""
+
+_HASHED = 25
+"""Characters from which on an address is a hash of a key: nobody finds another one that looks like it."""
+
+
 def payee_of_address(address: str, tag: str | None) -> str:
-    """Return what identifies an address with its tag or memo, however it is written. Personal: never log it."""
+    """Return what identifies an address with its tag or memo, however it is written. Personal: never log it.
+
+    Anybody may choose a memo, or a short address such as those of EOS, that looks like another one.
+    """
     bare = as_it_looks(address).removeprefix(as_it_looks("bitcoincash"))  # CashAddr: with it or without, one address
-    return f"{bare}|{as_it_looks(tag or '')}"
+    names = ("" if len(bare) >= _HASHED else address.strip(), (tag or "").strip())
+    return f"{bare}|{as_it_looks(tag or '')}{_as_chosen(*names)}"
 
 
 def payee_key(account: object, country: object, bank: object) -> str:
-    """Return what identifies a payee, however its account is written. Personal: never log it."""
-    return f"{as_it_looks(str(account))}|{as_it_looks(str(country))}|{as_it_looks(str(bank))}"
+    """Return what identifies a payee, however its account is written. Personal: never log it.
+
+    An alias with an @ is a name that anybody may choose to look like another one; a number is given by a bank.
+    """
+    chosen = " ".join(str(account).split()).casefold() if "@" in str(account) else ""
+    return "|".join(as_it_looks(str(each)) for each in (account, country, bank)) + _as_chosen(chosen)
+
+
+def _as_chosen(*names: str) -> str:
+    return "" if all(name == as_it_looks(name) for name in names) else _CHOSEN + "|".join(names)
+
+
+def look_of_payee(payee: str) -> str:
+    """Return what a payee looks like, for duplicates: another one that looks the same may be the same one mistyped."""
+    return payee.partition(_CHOSEN)[0]
 
 
 _BY_NAME = re.compile(r"(?P<adopts>policy adopt [^;,()]*)?--by NAME")

@@ -34,6 +34,18 @@ from treasury.texts import count_of
 
 OpenDesk = Callable[..., Desk]
 
+WALLET = {
+    "settle_currency": "PHP",
+    "payout_method": "wallet_transfer",
+    "account_type": "EMAIL",
+    "account_name": "Jose Example",
+    "country": "PH",
+    "wallet_code": "2000506",
+    "phone": "639000007890",
+    "email": "jose@example.com",
+}
+"""A payout to somebody whom an alias names."""
+
 
 @pytest.mark.both_databases
 def test_the_ledger_remembers_who_was_paid_under_which_names(
@@ -177,6 +189,22 @@ def test_a_single_payout_to_somebody_new_is_held_by_the_same_rule(open_desk: Ope
     assert call("large", "51") == "held"
     assert call("small", "50") == "accepted"
     assert call("larger", "52") == "accepted"  # the payee was paid before
+
+
+def test_an_alias_that_looks_like_a_payees_is_new_and_a_duplicate(open_desk: OpenDesk, start_sandbox: Any) -> None:
+    """Anybody may take the other alias: it was paid as the payee that was paid before."""
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, new_payee_above={"USDT_TRC20": "50"})
+    fields = {**WALLET, "currency": "USDT_TRC20"}
+
+    def call(reference: str, amount: str, alias: str) -> Order:
+        operation = CATALOGUE["payout"](**fields, request_id=reference, amount=amount, account_no=alias)
+        return calls.submit_operation(desk, operation)
+
+    assert call("first", "10", "jose@example.com").state.value == "accepted"
+    assert call("known", "60", "JOSE@example.com").state.value == "accepted"
+    assert call("taken", "61", "j0se@example.com").hold_kind == Hold.PAYEE
+    assert call("mistyped", "60", "j0se@example.com").hold_kind == Hold.DUPLICATE
 
 
 def test_another_account_of_a_known_name_waits_whoever_pays_it(

@@ -3,7 +3,7 @@
 import pytest
 
 from treasury.addresses import canonical_address, is_checked, why_no_address
-from treasury.texts import payee_of_address
+from treasury.texts import look_of_payee, payee_key, payee_of_address
 
 EIP_55 = (
     "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
@@ -83,3 +83,27 @@ def test_a_prefix_is_no_part_of_a_cash_address() -> None:
     forms = (bare, bare.upper(), f"bitcoincash:{bare}", f"bitcoincash:{bare}".upper())
     assert {canonical_address(each) for each in forms} == {bare}
     assert len({payee_of_address(each, None) for each in forms}) == 1
+
+
+@pytest.mark.parametrize(
+    ("paid", "chosen"),
+    [
+        (payee_of_address("alice1111111", None), payee_of_address("alicelllllll", None)),
+        (
+            payee_of_address("rPT1Sjq2YGrBMTttX4GZHjKu9dyfzbpAYe", "love"),
+            payee_of_address("rPT1Sjq2YGrBMTttX4GZHjKu9dyfzbpAYe", "l0ve"),
+        ),
+        (payee_key("oil@example.com", "PH", "2000506"), payee_key("0il@example.com", "PH", "2000506")),
+        (payee_key("oil@example.com", "PH", "2000506"), payee_key("oil@exam.plecom", "PH", "2000506")),
+    ],
+)
+def test_a_name_that_somebody_chose_to_look_like_a_payees_is_another_payee(paid: str, chosen: str) -> None:
+    """It was known as the one that was paid before; for duplicates it is still the same one, mistyped."""
+    assert paid != chosen
+    assert look_of_payee(paid) == look_of_payee(chosen)
+
+
+def test_an_account_is_one_payee_however_it_is_written() -> None:
+    assert payee_key("Jo@Example.com ", "PH", "1") == payee_key("jo@example.com", "PH", "1")
+    assert payee_key("0481-926 357", "ID", "1") == payee_key("０481926357", "ID", "1")
+    assert payee_of_address("alice1111111", "0012") == payee_of_address("alice1111111 ", " 0012")

@@ -43,7 +43,7 @@ from treasury.provider.orders import Pay, Withdraw
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.provider.service_rules import is_empty
 from treasury.rebalance.rebalancing import today_of
-from treasury.texts import as_it_looks
+from treasury.texts import as_it_looks, look_of_payee
 
 KIND = "call"
 
@@ -319,5 +319,5 @@ def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = N
         payee=payee,
         payee_name=as_it_looks(getattr(operation, "payee_name", None) or "") or None,
         hashes={} if quoted is None else quoted.payee,
-        duplicate_key=None if payee is None else (payee, named or "", "" if known is None else canonical(known)),
+        duplicate_key=None if payee is None else (look_of_payee(payee), named or "", canonical(known) if known else ""),
     )
