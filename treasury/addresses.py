@@ -38,6 +38,11 @@ def canonical_address(address: str) -> str:
     return folded.removeprefix("bitcoincash:") if _cash(address) is None else address
 
 
+def listed_as(address: str, tag: str | None) -> str:
+    """How a policy lists where a withdrawal goes: ADDRESS, or ADDRESS:TAG, for each tag is another customer's."""
+    return f"{address}:{tag}" if tag else address
+
+
 NEEDS_TAG: Mapping[str, str] = {"XRP": "destination tag", "XLM": "memo", "EOS": "memo", "BNB": "memo", "TON": "memo"}
 """Chain -> what names the customer behind an address that many share (document, endpoint 3)."""
 

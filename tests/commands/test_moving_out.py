@@ -143,6 +143,30 @@ USDT_TRC20 = "50"
     assert effects(sandbox) == 2
 
 
+def test_an_allowed_address_allows_no_other_tag(office: Office, sandbox: RunningSandbox) -> None:
+    """An exchange gives many customers one address: the tag says whose the money is."""
+    ripple, header = "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh", "row_ref,currency,address,tag,amount,customer_ref_id\n"
+    listed = f'addresses = ["{ripple}:777", "{TRON}"]'
+    assert adopt(office, f'[withdrawals]\n{listed}\n[withdrawals.max_per_payout]\nXRP = "80"\n').code == 0
+
+    def refused(tag: str, currency: str = "XRP", address: str = ripple) -> tuple[bool, bool]:
+        sheet = office.file("tag.csv", f"{header}w,{currency},{address},{tag},20,treasury\n")
+        asked = {"request_id": "w", "currency": currency, "address": address, "tag": tag, "amount": "20"}
+        asked["customer_ref_id"] = "treasury"
+        doors = (
+            withdraw(office, "a", sheet, "--dry-run"),
+            office.run("call", "withdraw", "--json", json.dumps(asked)),
+        )
+        sheets, call = ("among the addresses that the policy allows" in each.err for each in doors)
+        return sheets, call
+
+    assert refused("777") == (False, False)
+    assert refused("778") == (True, True)
+    assert refused("", "USDT_TRC20", TRON) == (False, False)
+    assert refused("778", "USDT_TRC20", TRON) == (True, True)
+    assert sandbox.orders() == []
+
+
 def test_a_new_address_cools_and_that_is_known_before_the_yes(office: Office, sandbox: RunningSandbox) -> None:
     assert adopt(office, '[withdrawals]\ncooling_hours = 5\n[withdrawals.max_per_payout]\nETH = "9"\n').code == 0
     file = withdrawals(office, ("w", "ETH", ETHER, "1"))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from treasury.addresses import listed_as
 from treasury.money import exact
 from treasury.orders.quoting import QUOTED
 from treasury.orders.rows import COMMANDS
@@ -117,7 +118,7 @@ def _leaving(
     moved_today: Mapping[str, Decimal],
 ) -> Leaving:
     """Return what limits judge of an operation, which is a run of one."""
-    address = str(getattr(operation, "address", None))
+    address = listed_as(str(getattr(operation, "address", None)), getattr(operation, "tag", None))
     about = Leaving(currency=currency, debit=debit, of_run=debit, country=getattr(operation, "country", None))
     if quoted is None:
         return about._replace(address=address)
@@ -143,7 +144,7 @@ _OVER = {
     "max_per_run": "{said} {currency} is over the limit of {most} per run",
     "currencies": "{said} is not a currency that the policy allows",
     "countries": "{said} is not a country that the policy allows",
-    "addresses": "its address is not among the addresses that the policy allows",
+    "addresses": "its address (with a tag: ADDRESS:TAG) is not among the addresses that the policy allows",
     "min_rates": "the rate of its quote is {said}, and min_rates asks for {most} at least",
     "pairs": "{said} is not a pair that the policy allows",
     "max_turnover": "with it more {said} is moved today than max_turnover, {most}",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple, get_args
 
-from treasury.addresses import canonical_address
+from treasury.addresses import canonical_address, listed_as
 from treasury.errors import RowProblem
 from treasury.money import ZERO, format_amount
 from treasury.orders.rows import PayoutRow, Route
@@ -33,6 +33,7 @@ class Leaving(NamedTuple):
     """The debits of its day in its currency, with it."""
     country: str | None = None
     address: str | None = None
+    """As a policy lists it: with its tag."""
     symbol: str | None = None
     """The trading pair of a conversion."""
     pair: str = ""
@@ -256,7 +257,7 @@ def _judge_row(row: PayoutRow, limits: PaymentLimits) -> Iterator[tuple[str, str
     rule = f"may cost {format_amount(costs or ZERO)} {row.currency} by the service's terms and the margin: more than"
     if costs is not None and row.max_pay_amount is not None and costs > row.max_pay_amount:
         yield "qrcode", f"{rule} max_pay_amount, {format_amount(row.max_pay_amount)}", None
-    address = row.account if row.route is Route.WITHDRAWAL else None
+    address = listed_as(row.account, row.bank) if row.route is Route.WITHDRAWAL else None
     debit = row.amount if row.amount is not None else costs
     for breach in judge(limits, Leaving(currency=row.currency, debit=debit, country=row.country, address=address)):
         match breach.limit:
@@ -270,7 +271,8 @@ def _judge_row(row: PayoutRow, limits: PaymentLimits) -> Iterator[tuple[str, str
             case "countries":
                 yield way.country or "qrcode", "is not a country that the policy allows", breach.said
             case "addresses":
-                yield "address", "is not among the addresses that the policy allows", None
+                with_tag = " with its tag, listed as ADDRESS:TAG," if row.bank else ""
+                yield "address", f"is not{with_tag} among the addresses that the policy allows", None
             case _:  # a limit that has no words here is one all the same
                 yield "row", f"is over {breach.limit} of the policy", None
 

@@ -67,7 +67,7 @@ class WithdrawalLimits(PaymentLimits):
     """The `[withdrawals]` table: crypto withdrawals."""
 
     addresses: tuple[str, ...] | None = None
-    """Addresses that may be withdrawn to."""
+    """Addresses that may be withdrawn to; `ADDRESS:TAG` with this tag, `ADDRESS` without a tag or memo."""
     cooling_hours: Annotated[int, Field(strict=True, ge=0, le=24 * 30)] = 0
     """How long the first withdrawal to an address waits after it was recorded."""
 
