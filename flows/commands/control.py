@@ -17,7 +17,7 @@ from treasury.ledger.stops import lift_stop, lifted_by, stop_sending, stops_in_f
 from treasury.orders.states import Hold, State
 from treasury.payments.cancelling import cancel as cancel_orders
 from treasury.payments.cancelling import cancel_word
-from treasury.payments.deciding import code_of
+from treasury.payments.deciding import check_recovered, code_of
 from treasury.payments.resolving import (
     Decision,
     decided_word,
@@ -186,6 +186,7 @@ def stop(*, lift: Annotated[bool, Parameter(negative=())] = False, person: Perso
     with suppress(ConfigurationError if lift else TreasuryError):  # whatever is wrong with its files, a stop stops
         desk.check_standing()
     if lift:
+        check_recovered(desk)
         count = lift_stop(ledger, person.by, os_user=os_user(), proof=proof)
         print(f"{count_of(count, 'stop')} lifted by {lifted_by(ledger) if count else person.by or 'nobody'}")
         for left in stops_in_force(ledger):

@@ -20,6 +20,7 @@ from treasury.ledger.policies import (
     recover_policy,
     running_recovery,
 )
+from treasury.payments.deciding import check_recovered
 from treasury.payments.desk import Desk
 from treasury.payments.policy_check import check_history
 from treasury.policy.business_days import without_bank_holidays
@@ -74,6 +75,7 @@ def adopt(
     if file is None:
         raise InputError("name the policy's file")
     wanted = read_policy(file)
+    check_recovered(desk)
     if recover:
         found = recover_policy(desk.ledger, wanted, str(file), by=by, os_user=os_user(), now=_service_now(desk))
         print(

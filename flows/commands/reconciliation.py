@@ -151,6 +151,7 @@ def accept(
 
     """
     from treasury.ledger.acceptances import accept_break, acceptances, matter_of_break, withdraw_acceptances
+    from treasury.payments.deciding import check_recovered
 
     if withdraw and until is not None:
         raise InputError("--withdraw ends what was accepted of a break; it has no --until")
@@ -169,6 +170,7 @@ def accept(
         count = withdraw_acceptances(desk.ledger, break_id, **said, proof=proof)
         print(f"{count_of(count, 'acceptance')} of {break_id} withdrawn: the next report counts it again")
         return DONE
+    check_recovered(desk)
     found = accept_break(desk.ledger, break_id, **said, proof=proof, ends_at=_end_of(desk, until)).found
     name = acceptances(desk.ledger, desk.ledger.now())[break_id].accepted_by
     counts = "" if until is None else f", until {until}"

@@ -8,6 +8,7 @@ import pytest
 
 from tests.commands.approvers import key, pay_line, policy, refused, with_people
 from tests.commands.office import Ended, Office
+from tests.moved_clock import MovedClock
 from treasury.sandbox import RunningSandbox
 
 COOLING = """
@@ -168,6 +169,32 @@ def test_while_a_recovery_runs_only_stops_cancellations_and_rejections_count(
     refused(office.run("cancel", "k-recover", "--by", "Ada", *WHY), "--key FILE")
     assert by_key(office, "ben", "cancel", "k-recover").last == "1 decided, 0 not"
     assert paid(sandbox, "k-recover") == 0
+
+
+def test_nobody_decides_by_a_recovery_that_a_clock_which_is_ahead_brings_in_force(
+    office: Office, sandbox: RunningSandbox
+) -> None:
+    """A release stayed when the clock was put back and the recovery was ended, and the payment left."""
+    assert withdraw(office, "k-ahead") == "held"
+    assert office.run("stop", "--by", "Somebody", "--why", "a look").code == 0
+    lax = office.file("lax.toml", "[payouts]\n[withdrawals]\n")
+    assert office.run("policy", "adopt", lax, "--recover", "--by", "Mallory").code == 0
+    office.clock = clock = MovedClock(None)
+    clock.set_wall(73 * 3600)
+    mallory = ("--by", "Mallory", *WHY)
+    for line in (
+        ("release", "k-ahead", *mallory),
+        ("stop", "--lift", *mallory),
+        ("accept", "B-000000000000", *mallory),
+        ("policy", "adopt", office.file("laxer.toml", "[payouts]\n"), "--by", "Mallory"),
+    ):
+        refused(office.run(*line), "this machine's clock is")
+    clock.set_wall(-73 * 3600)
+    assert by_key(office, "ada", "stop", "--lift").code == 3  # the recovery runs
+    assert office.run("cancel", "k-ahead", "--key", key(office, "ben"), *WHY).last == "1 decided, 0 not"
+    assert office.run("policy", "adopt", "--recover", "--cancel", "--by", "ada", "--key", key(office, "ada")).code == 0
+    assert office.run("status").out.count("stop") > 0
+    assert paid(sandbox, "k-ahead") == 0
 
 
 @pytest.mark.parametrize(

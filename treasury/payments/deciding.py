@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
+from treasury.approving.deciding import ANOTHERS
 from treasury.approving.tokens import Verb
 from treasury.errors import InputError
 from treasury.ledger.deciding import (
@@ -18,6 +19,7 @@ from treasury.ledger.deciding import (
     with_subjects,
 )
 from treasury.ledger.epoch import Standing
+from treasury.ledger.policies import policy_in_force
 from treasury.orders.records import Order
 from treasury.payments.desk import Desk
 from treasury.settings import os_user
@@ -37,6 +39,17 @@ def check_known(desk: Desk) -> None:
         )
 
 
+def check_recovered(desk: Desk) -> None:
+    """Raise where a recovery put the policy in force by a clock that the service's does not agree with.
+
+    By a clock that somebody put forward its people would decide now, and what they decided stays when it is put back
+    and the recovery is ended. Raises `ConfigurationError`, and `Stopped` where the service does not answer.
+    """
+    found = policy_in_force(desk.ledger)
+    if found is not None and found.recovery:
+        desk.check_clock(waits_end=True)
+
+
 def word_about(
     desk: Desk,
     purpose: Verb,
@@ -48,7 +61,12 @@ def word_about(
     proof: Proof | None = None,
     detail: str = "",
 ) -> Word:
-    """The word of a person about these orders as they stand now, and about whatever else it names."""
+    """The word of a person about these orders as they stand now, and about whatever else it names.
+
+    Raises as `check_recovered` where more may leave by it.
+    """
+    if purpose in ANOTHERS:
+        check_recovered(desk)
     word = Word(purpose, by, why, os_user(), proof, detail=detail, named=named)
     return desk.ledger.look(lambda connection: with_subjects(word, connection, orders, *more))
 

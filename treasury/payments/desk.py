@@ -136,21 +136,22 @@ class Desk:
         if warning is not None:
             logging.getLogger("treasury").warning(warning)
 
-    def check_clock(self, *, counts_from_now: bool = False) -> None:
+    def check_clock(self, *, waits_end: bool = False) -> None:
         """Raise `ConfigurationError` when our clock is off the service's by more than the setting allows.
 
         Signed timestamps, waits and business days depend on this clock. A service that does not send its time raises
-        nothing; one that cannot be reached raises `Stopped` where a cooling time `counts_from_now`, else nothing.
+        nothing; one that cannot be reached raises `Stopped` where a wait of the policy begins or ends by it
+        (`waits_end`), else nothing.
         """
         if self._clock_checked:
             return
         try:
             skew = self.client.read_clock()
         except NotConnected as error:
-            if counts_from_now:
+            if waits_end:
                 raise Stopped(
-                    f"{error}: nothing was recorded or sent, for the policy's cooling time counts by a clock that the "
-                    "service's agrees with; start again once it answers"
+                    f"{error}: nothing was recorded or sent, for the policy's waits (a cooling time, a recovery) count "
+                    "by a clock that the service's agrees with; start again once it answers"
                 ) from None
             return
         if skew is not None and abs(skew) > self.settings.max_clock_skew_seconds:

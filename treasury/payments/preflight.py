@@ -45,7 +45,7 @@ def check_clock_before(desk: Desk, run_key: str, limits: Limits) -> None:
     """
     waits = desk.ledger.run(run_key) is None or desk.ledger.order_ids(run_key, (State.PREPARED, State.HELD))
     if waits:
-        desk.check_clock(counts_from_now=has_cooling(limits))
+        desk.check_clock(waits_end=has_cooling(limits))
 
 
 def check_before_sending(desk: Desk, run_key: str) -> str | None:
