@@ -39,7 +39,7 @@ def canonical_address(address: str) -> str:
 
 
 def listed_as(address: str, tag: str | None) -> str:
-    """How a policy lists where a withdrawal goes: ADDRESS, or ADDRESS:TAG, for each tag is another customer's."""
+    """Return an address as a policy lists it: ADDRESS, or ADDRESS:TAG, because each tag is another customer's."""
     return f"{address}:{tag}" if tag else address
 
 

@@ -103,7 +103,7 @@ def as_it_looks(text: str) -> str:
 
 
 _CHOSEN = "|="
-"""In what identifies a payee, after how it looks: the names of it that people choose, as they are written."""
+"""Separates how a payee looks from the names of it that somebody chose, as they are written."""
 
 _HASHED = 25
 """Characters from which on an address is a hash of a key: nobody finds another one that looks like it."""

@@ -319,5 +319,7 @@ def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = N
         payee=payee,
         payee_name=as_it_looks(getattr(operation, "payee_name", None) or "") or None,
         hashes={} if quoted is None else quoted.payee,
-        duplicate_key=None if payee is None else (look_of_payee(payee), named or "", canonical(known) if known else ""),
+        duplicate_key=None
+        if payee is None
+        else (look_of_payee(payee), named or "", "" if known is None else canonical(known)),
     )

@@ -40,10 +40,11 @@ def check_known(desk: Desk) -> None:
 
 
 def check_recovered(desk: Desk) -> None:
-    """Raise where a recovery put the policy in force by a clock that the service's does not agree with.
+    """Check this machine's clock against the service's, where a recovery put the policy in force.
 
-    By a clock that somebody put forward its people would decide now, and what they decided stays when it is put back
-    and the recovery is ended. Raises `ConfigurationError`, and `Stopped` where the service does not answer.
+    A clock that somebody put forward ends the recovery's wait at once; what is decided then stays when the clock is
+    put back and the recovery is ended. Raises `ConfigurationError` for a wrong clock, `Stopped` where the service does
+    not answer.
     """
     found = policy_in_force(desk.ledger)
     if found is not None and found.recovery:
@@ -63,7 +64,7 @@ def word_about(
 ) -> Word:
     """The word of a person about these orders as they stand now, and about whatever else it names.
 
-    Raises as `check_recovered` where more may leave by it.
+    Raises as `check_recovered` for a decision by which more may leave.
     """
     if purpose in ANOTHERS:
         check_recovered(desk)
