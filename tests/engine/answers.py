@@ -48,6 +48,16 @@ def accepted(body: Mapping[str, Any]) -> tuple[int, Any]:
     )
 
 
+def taken(body: Mapping[str, Any]) -> tuple[int, Any]:
+    """A request is accepted, and its answer says no more than its number."""
+    return ok(order_no=number_of(body), status=11)
+
+
+def number_of(body: Mapping[str, Any]) -> str:
+    """The number that the service gives to the order of a request: each has its own."""
+    return f"P-{body['request_id']}"
+
+
 def shown(status: int, **changes: Any) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:
     def answer(body: Mapping[str, Any]) -> tuple[int, Any]:
         data = {"order_amount": "10.00", "currency": "USDT", "order_no": "P1", "status": status}

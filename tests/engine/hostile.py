@@ -4,12 +4,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from tests.engine.answers import number_of
+
 SUCCESS = {"order_amount": "10.00", "currency": "USDT_TRC20", "order_no": "P-1", "status": 99}
 
 
 def answer(body: Mapping[str, Any], **changes: Any) -> tuple[int, Any]:
     """A query's answer: paid as asked, but for these members."""
-    return 200, {"code": 200, "message": "success", "data": {**SUCCESS, "request_id": body["request_id"], **changes}}
+    named = {"request_id": body["request_id"], "order_no": number_of(body)}
+    return 200, {"code": 200, "message": "success", "data": {**SUCCESS, **named, **changes}}
 
 
 def with_number(body: Mapping[str, Any], name: str, text: str) -> tuple[int, bytes]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.engine import paying
-from tests.engine.answers import payout
+from tests.engine.answers import number_of, payout, taken
 from tests.engine.runs import sheet
 from tests.moved_clock import RUNS, MovedClock, clock_of
 from treasury.errors import (
@@ -309,7 +309,7 @@ def test_a_stop_reaches_a_run_in_the_middle(open_desk: OpenDesk, service: Any, t
                 sent_when_it_stood.append(len(service.sent_to("/v1/order/payout")))
                 stands.set()
             stands.wait(60)  # else all may have left before the stop gets the database's lock
-        return (200, {"code": 200, "data": {"order_no": "P", "status": 11}})
+        return taken(body)
 
     service.plan("/v1/order/payout", accept)
     file = sheet(tmp_path, *((f"r{number}", "5", f"123456{number:04d}7") for number in range(400)))
@@ -330,7 +330,7 @@ def test_so_many_alike_failures_stop_a_run(open_desk: OpenDesk, service: Any, tm
     assert outcomes.count("not_sent") == 300 - outcomes.count("rejected")
     waiting = desk.ledger.orders(states=(State.PREPARED,))
     assert "sends in a row failed in the same way (7002)" in str(waiting[0].reason)
-    service.plan("/v1/order/payout", (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
+    service.plan("/v1/order/payout", taken)
     assert list(start(desk, file, limits=limits, seconds=0).values()).count("not_sent") == 0
 
 
@@ -338,9 +338,9 @@ def test_a_share_of_failures_stops_a_run(open_desk: OpenDesk, service: Any, tmp_
     desk = open_desk(service.base_url)
     answers = iter(range(10_000))
 
-    def mixed(_: Any) -> tuple[int, Any]:
+    def mixed(body: Any) -> tuple[int, Any]:
         code = 202203 if next(answers) % 2 else 200
-        return (200, {"code": code, "message": "", "data": {"order_no": "P", "status": 11}})
+        return (200, {"code": code, "message": "", "data": {"order_no": number_of(body), "status": 11}})
 
     service.plan("/v1/order/payout", mixed)
     file = sheet(tmp_path, *((f"r{number}", "5", f"123456{number:04d}7") for number in range(300)))
@@ -355,7 +355,7 @@ def test_a_share_of_failures_stops_a_run(open_desk: OpenDesk, service: Any, tmp_
 
 def test_a_person_decides_about_an_unknown_order(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
     desk = open_desk(service.base_url, resend_after=600)
-    service.plan("/v1/order/payout", "drop", (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
+    service.plan("/v1/order/payout", "drop", taken)
     file = sheet(tmp_path, ("a", "10", "12345670001"))
     assert start(desk, file, seconds=0) == {"a": "unknown"}
     [order] = desk.ledger.orders()

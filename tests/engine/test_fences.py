@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from tests.engine import paying
-from tests.engine.answers import accepted, payout, plan
+from tests.engine.answers import accepted, payout, plan, taken
 from tests.engine.planned import PARTNER_ID
 from tests.moved_clock import RUNS
 from treasury.errors import ConfigurationError, NotSentInTime
@@ -203,7 +203,7 @@ def test_the_first_answer_that_does_not_know_us_stops_all_sends(
     assert states.count(State.UNKNOWN) + states.count(State.PREPARED) == 300
     assert "the service refuses this account (403)" in str(desk.ledger.orders(states=(State.PREPARED,))[0].reason)
     service.plan("/v1/order/query", (200, {"code": 7000, "message": "ORDER_NOT_EXIST"}))
-    service.plan("/v1/order/payout", lambda body: (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
+    service.plan("/v1/order/payout", taken)
     with desk.hold("run"):
         pass
     execution.send_orders(desk, "run", ids)

@@ -262,7 +262,7 @@ def test_open_orders_of_an_old_ledger_are_finished(
     sent = desk.submission.submit(orders["prepared"])
     assert (sent.state, sent.sends) == (State.ACCEPTED, 1)
     assert service.sent_to(PAYOUT)[0]["account_no"] == "123456789012"
-    service.plan(QUERY, shown(22))
+    service.plan(QUERY, shown(22, order_no="P2"))
     service.requests.clear()
     with desk.hold("november"):
         assert desk.ledger.orders(reference="sending")[0].state is State.UNKNOWN

@@ -14,7 +14,7 @@ from sqlalchemy import delete, select, update
 
 from tests.crash.payments import make_kind
 from tests.engine import paying
-from tests.engine.answers import ABSENT, accepted, fiat_payout, ok, shown
+from tests.engine.answers import ABSENT, accepted, fiat_payout, number_of, ok, shown, taken
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
@@ -97,18 +97,6 @@ def test_a_report_by_a_clock_that_was_wrong_hides_no_night_and_makes_up_none(
     clock.move(DAY)
     assert night(desk, tmp_path / "4", files=True)["missed_days"] == []
     assert standing_of(desk)["missed_nights"] == []
-
-
-def test_the_record_of_another_order_says_nothing_about_ours(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
-    service.plans |= {"/v1/order/payout": ["drop"], "/v1/balance/partner": [ok(balance="100")]}
-    service.plans["/v1/order/query"] = [shown(99, request_id="somebody-elses", order_no="X9")]
-    desk = open_desk(service.base_url)
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=0)
-    report = night(desk, tmp_path / "1")
-    assert (report["verdict"], classes(report)) == ("breaks", {"a": "other_record new"})
-    [found] = report["breaks"]
-    assert found["severity"] == "high"
-    assert "as request id somebody-elses" in found["evidence"]
 
 
 def test_a_fee_that_grew_since_it_was_told_first_stays_a_warning(
@@ -404,8 +392,8 @@ def test_a_service_that_cannot_be_reached_ends_the_asking_and_the_next_start_ask
 ) -> None:
     monkeypatch.setattr("treasury.provider.retries.READ", Retry(1))
     desk = open_desk(service.base_url)
-    service.plan("/v1/order/payout", (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
-    service.plan("/v1/order/query", (200, {"code": 200, "data": {"order_no": "P", "status": 99}}))
+    service.plan("/v1/order/payout", taken)
+    service.plan("/v1/order/query", lambda body: ok(order_no=number_of(body), status=99))
     rows = [(f"r{number}", "5", f"123456{number:04d}7") for number in range(300)]
     pay(desk, sheet(tmp_path, *rows), tmp_path / "out", seconds=0)
     desk.client.close()

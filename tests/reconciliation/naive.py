@@ -88,14 +88,7 @@ def query_failed(row: Row, rows: list[Row], as_of: int) -> bool:
 
 
 def other_record(row: Row, rows: list[Row], as_of: int) -> bool:
-    if row.get("answer") != "found":
-        return False
-    if row.get("seen_request_id") is not None:
-        return True
-    number = row.get("order_no")
-    if number is None or number == row.get("known_order_no") or row["operation"] in CONFIRM_A_QUOTE:
-        return False
-    return any(other is not row and other.get("known_order_no") == number for other in rows)
+    return row.get("answer") == "found" and row.get("seen_request_id") is not None
 
 
 def duplicate_effect(row: Row, rows: list[Row], as_of: int) -> bool:

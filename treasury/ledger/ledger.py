@@ -246,6 +246,12 @@ class Ledger:
         """The order that has, or under one of its quotes had, this request id."""
         return self.look(lambda connection: order_named(connection, request_id))
 
+    def numbered(self, operation: str, order_no: str, *, besides: str) -> str | None:
+        """Return the request id of an order of this operation, other than `besides`, that has this order number; None
+        where there is none."""
+        rows = self.read(_NUMBERED, {"operation": operation, "order_no": order_no, "besides": besides})
+        return rows[0].request_id if rows else None
+
     def ids_by_operation(self, run_key: str, states: Iterable[State]) -> dict[str, list[int]]:
         """Ids of the orders of a run in these states, by operation, in the sequence they were planned."""
         table = schema.orders.c
@@ -391,6 +397,12 @@ class Ledger:
 
 # Statements that are asked for again and again are made once: making one takes longer than the database's answer.
 _RUN = select(schema.runs).where(schema.runs.c.run_key == bindparam("run_key"))
+_NUMBERED = (
+    select(schema.orders.c.request_id)
+    .where(*(schema.orders.c[name] == bindparam(name) for name in ("order_no", "operation")))
+    .where(schema.orders.c.request_id != bindparam("besides"))
+    .limit(1)
+)
 _NARROWED = {
     "run_key": schema.orders.c.run_key == bindparam("run_key"),
     "states": schema.orders.c.state.in_(bindparam("states", expanding=True)),

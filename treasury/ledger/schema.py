@@ -88,6 +88,7 @@ orders = Table(
     Index("orders_by_day", "counted_on"),
     Index("orders_by_payee", "payee"),
     Index("orders_by_payee_name", "payee_name"),
+    Index("orders_by_number", "order_no"),
     Index("orders_by_replaced", "replaces", unique=True),
 )
 """Current state, one row per planned payment.

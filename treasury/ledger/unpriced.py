@@ -41,9 +41,9 @@ def debit_of(row: Any, rules: ServiceRules) -> str:
 
 def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield those that are open or settled, each with the last answer that shows its amount in its currency, or in
-    any where the ledger knows none."""
+    any where the ledger knows none. Of an open one that no answer shows, its ceiling stands for the amount."""
     orders, answers = schema.orders.c, schema.answers.c
-    facts = (orders.id, orders.operation, orders.currency, orders.state, orders.created_at)
+    facts = (orders.id, orders.operation, orders.currency, orders.state, orders.created_at, orders.ceiling)
     shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & shows_amount(orders.currency)
     query = select(*facts, orders.sent_at, orders.request_id, answers.service_side).outerjoin_from(
         schema.orders, schema.answers, shown
@@ -61,3 +61,5 @@ def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[s
         said = row if row.service_side is not None else before.get(row.request_id)
         if said is not None:
             yield row, json.loads(said.service_side)
+        elif row.ceiling is not None and row.state != State.SETTLED.value:
+            yield row, {"seen_amount": row.ceiling}

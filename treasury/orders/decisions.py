@@ -18,15 +18,22 @@ from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
 
 
+def is_record_of(order: Order, seen: SeenOrder) -> bool:
+    """Tell whether an answer is the record of this order: it names its request id, or none.
+
+    An order that is known here by its quote's number alone is shown under the request id of whoever asked for the
+    quote.
+    """
+    return order.request_id == order.confirmation or seen.request_id in (None, order.request_id)
+
+
 def disagreements(order: Order, seen: SeenOrder) -> list[str]:
     """Differences between what the service shows and what was asked for, in words. A value not shown cannot differ.
 
     Money compares exactly: 100 equals 100.00 and nothing else.
     """
-    # One that is known here by its quote's number alone is shown under the request id of whoever asked for the quote.
-    reference = None if order.request_id == order.confirmation else order.request_id
     pairs: tuple[tuple[str, object, object], ...] = (
-        ("request_id", reference, seen.request_id),
+        ("request_id", order.request_id, None if is_record_of(order, seen) else seen.request_id),
         ("currency", order.currency, seen.currency),
         ("amount", order.amount, seen.amount),
         ("receive currency", order.receive_currency, seen.receive_currency),

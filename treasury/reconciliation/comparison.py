@@ -4,7 +4,6 @@ need no more memory."""
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,8 +22,8 @@ from treasury.reconciliation.sides import (
     OUR_COLUMNS,
     THEIR_COLUMNS,
     Mask,
-    Others,
     Parts,
+    Rows,
     Sides,
 )
 from treasury.reconciliation.third_side import Lines
@@ -36,30 +35,23 @@ def compare_parts(
     parts: Parts, entries: Sequence[StatementEntry], policy: Policy, as_of: int, fee_on_top: Collection[str]
 ) -> Iterator[pd.DataFrame]:
     """Yield every order with its class, as `compare` gives them; `entries`: of the service's statement."""
-    others, lines = others_of(parts), Lines(entries, parts, policy) if entries else None
+    requoted, lines = requoted_rows(parts), Lines(entries, parts, policy) if entries else None
     for part in parts((*OUR_COLUMNS, *THEIR_COLUMNS)):
         sides = part if lines is None else lines.beside(part)
-        yield compare(sides, policy, as_of, fee_on_top, others)
+        yield compare(sides, policy, as_of, fee_on_top, requoted)
 
 
-def others_of(parts: Parts) -> Others:
-    """Return what orders of one part may have to know of those of another.
+def requoted_rows(parts: Parts) -> Rows:
+    """Return run key and row of the orders of which money left under more than one quote; their quotes may be in
+    several parts.
 
     A second reading looks only for what the first one asks about: in most nights there is nothing.
     """
-    named: set[Any] = set()
-    requoted: set[tuple[Any, Any]] = set()
-    for sides in _read(parts):
-        named.update(sides.column("order_no")[sides.names_another])
-        requoted.update(sides.rows(sides.left_superseded))
-    if not named and not requoted:
-        return Others()
-    known: set[Any] = set()
-    left: Counter[tuple[Any, Any]] = Counter()
-    for sides in _read(parts):
-        known.update(named.intersection(sides.column("known_order_no")))
-        left.update(row for row in sides.rows(sides.left_as_quoted) if row in requoted)
-    return Others(frozenset(known), frozenset(row for row, count in left.items() if count > 1))
+    asked = {row for sides in _read(parts) for row in sides.rows(sides.left_superseded)}
+    if not asked:
+        return frozenset()
+    left = Counter(row for sides in _read(parts) for row in sides.rows(sides.left_as_quoted) if row in asked)
+    return frozenset(row for row, count in left.items() if count > 1)
 
 
 def _read(parts: Parts) -> Iterator[Sides]:
@@ -72,17 +64,18 @@ def compare(
     policy: Policy,
     as_of: int,
     fee_on_top: Collection[str] = (),
-    others: Others = Others(),
+    requoted: Rows = frozenset(),
 ) -> pd.DataFrame:
     """Every order with its `class`, sorted by request id; the order of the rows that come in does not matter.
 
     Columns: `COLUMNS`, without `LINE_COLUMNS` where no statement is given; those that are missing count as not known.
-    `as_of`: Unix milliseconds, by which lateness is judged. Money compares exactly. An order that was not asked is one
-    that could not be: `query_failed`. Of operations in `fee_on_top` the whole amount should arrive, of every other one
-    the amount less its fee: `should_arrive`. `over_bound`: how much more than its bound an order debited.
+    `requoted`: as `requoted_rows` gives them. `as_of`: Unix milliseconds, by which lateness is judged. Money compares
+    exactly. An order that was not asked is one that could not be: `query_failed`. Of operations in `fee_on_top` the
+    whole amount should arrive, of every other one the amount less its fee: `should_arrive`. `over_bound`: how much more
+    than its bound an order debited.
     """
     shown = [name for name in COLUMNS if name in both_sides or name not in LINE_COLUMNS]
-    sides = Sides(both_sides.reindex(columns=shown), policy, as_of, fee_on_top, others)
+    sides = Sides(both_sides.reindex(columns=shown), policy, as_of, fee_on_top, requoted)
     names = np.array([name for name, _ in RULES], dtype=object)
     first = np.select([rule(sides) for _, rule in RULES], range(len(RULES)), default=len(RULES) - 1)
     return sides.frame.assign(

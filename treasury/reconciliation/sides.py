@@ -1,7 +1,6 @@
 """Pure: both sides of orders as columns, and conditions on them; by whole columns, so a million orders take seconds."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -34,7 +33,7 @@ THEIR_COLUMNS = (
     *("arrive_amount", "unreadable", "seen_reason", "seen_request_id"),
 )
 """The service's side. `answer`: one of `Answer`, or None (not asked). `status`: a number. `unreadable`: what of the
-answer could not be read, if anything. `seen_request_id`: the one that the answer names, where it is another."""
+answer could not be read, if anything. `seen_request_id`: the one whose record the answer is, where it is another."""
 
 LINE_COLUMNS = (
     *("line_orders", "line_currency", "line_amount", "line_status", "line_words", "line_fee", "line_fee_currency"),
@@ -52,6 +51,9 @@ Parts = Callable[[Sequence[str]], Iterable[pd.DataFrame]]
 """Reads both sides of all orders, sorted by request id, a part at a time: at least the columns that are named. It may
 be called again, and gives the same orders then."""
 
+Rows = Collection[tuple[Any, Any]]
+"""Orders by run key and row."""
+
 Mask = npt.NDArray[np.bool_]
 
 ENDINGS = {State.SETTLED: OrderStatus.SUCCESS, State.FAILED: OrderStatus.FAILED, State.CLOSED: OrderStatus.CLOSED}
@@ -60,16 +62,6 @@ _LISTED = tuple(int(status) for status in OrderStatus)
 
 _EFFECT = (OrderStatus.PROCESSING, OrderStatus.SUCCESS)
 """Statuses that show of a quoted order that money left, or is about to."""
-
-
-@dataclass(frozen=True)
-class Others:
-    """Facts about other orders that decide an order's class; they may be compared in another part."""
-
-    numbers: Collection[str] = ()
-    """Order numbers by which the ledger knows an order, of those that the answer about another one names."""
-    requoted: Collection[tuple[Any, Any]] = ()
-    """Run key and row of the orders of which money left under more than one quote."""
 
 
 class Sides:
@@ -81,14 +73,14 @@ class Sides:
         policy: Policy,
         as_of: int,
         fee_on_top: Collection[str] = (),
-        others: Others = Others(),
+        requoted: Rows = frozenset(),
     ) -> None:
         frame = both_sides.astype(object)
         self.frame = frame.where(frame.notna(), None).sort_values("request_id", ignore_index=True)
         self.policy = policy
         self.as_of = as_of
         self._fee_on_top = fee_on_top
-        self._others = others
+        self._requoted = requoted
         self._all: dict[str, pd.Series] = {}
         self._known: dict[str, Mask] = {}
 
@@ -259,15 +251,9 @@ class Sides:
         return {name: self.column(name) for name in COLUMNS}
 
     @cached_property
-    def names_another(self) -> Mask:
-        """Mark answers that name another order number than the one by which the ledger knows the order."""
-        return self.known("order_no") & self.unlike("known_order_no", "order_no") & ~self.confirms_quote
-
-    @cached_property
     def is_other_record(self) -> Mask:
-        """Mark answers that name another request id, or the order number by which the ledger knows another order."""
-        taken = self.names_another & self.among("order_no", self._others.numbers)
-        return self.found & (self.known("seen_request_id") | taken)
+        """Mark answers that are the record of another order."""
+        return self.found & self.known("seen_request_id")
 
     @cached_property
     def paid_twice(self) -> Mask:
@@ -292,7 +278,7 @@ class Sides:
         """Mark superseded quotes whose order left under another quote, too."""
         left = self.left_superseded
         if left.any():
-            left[left] = [row in self._others.requoted for row in self.rows(left)]
+            left[left] = [row in self._requoted for row in self.rows(left)]
         return left
 
     def rows(self, mask: Mask) -> Iterator[tuple[Any, Any]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from treasury.orders.decisions import (
     as_paid,
     disagreements,
     goes_elsewhere,
+    is_record_of,
     judge_absence,
     judge_query,
 )
@@ -109,7 +111,19 @@ class Inquiry:
             return NOT_SHOWN
         if is_empty(reply):  # it does not show whether there is such an order
             raise Refused(question.operation_name(), 200, EMPTY, "an empty record")
-        return ShownOrder(service.read(asked, reply.as_order()), reply)
+        seen = service.read(asked, reply.as_order())
+        return ShownOrder(self._with_owner(operation, request_id, order_no, seen), reply)
+
+    def _with_owner(self, operation: str, request_id: str, order_no: str | None, seen: SeenOrder) -> SeenOrder:
+        """Put the request id of another order into an answer that shows that one's number: it is the other's record.
+
+        A service may count the orders of each operation by themselves. `order_no`: the number of the order that was
+        asked about, if known.
+        """
+        if seen.order_no in (None, order_no) or CATALOGUE[operation].confirms_quote:
+            return seen
+        owner = self._ledger.numbered(operation, str(seen.order_no), besides=request_id)
+        return seen if owner is None else replace(seen, request_id=owner)
 
     def query_all_references(self, order: Order) -> dict[int, SeenOrder]:
         """Return what the service shows under every reference that this payment may ever have had, by generation."""
@@ -191,7 +205,9 @@ class Inquiry:
                 f"cancel {reference} ends this one"
             )
         facts = {**self._under(order, generation), "hold_kind": Hold.KNOWN, "reason": reason}
-        facts |= {"order_no": seen.order_no, "status": seen.status} if self.shows_payment(order, seen) else {}
+        if self.shows_payment(order, seen):
+            numbered = is_record_of(replace(order, request_id=reference), seen)
+            facts |= {"status": seen.status} | ({"order_no": seen.order_no} if numbered else {})
         if order.state is State.HELD:  # under another quote; who decides about it now is journaled with the decision
             return self._ledger.note(order, unmoved=True, **facts)
         return self._ledger.step(order, Event.HOLD, cause=cause, **facts)
@@ -389,7 +405,12 @@ def how_it_ends(request_id: str) -> str:
 
 
 def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
-    """Columns that the service's answer adds. The amounts that were asked for are not replaced."""
+    """Columns that the service's answer adds. The amounts that were asked for are not replaced.
+
+    Of the record of another order only that there was one: by its number that order's next answer would pass for ours.
+    """
+    if not is_record_of(order, seen):
+        return {} if seen.status is None else {"status": seen.status}
     facts: dict[str, Any] = {
         "order_no": seen.order_no if order.order_no is None else None,  # a later one is reported, not adopted
         "status": seen.status,

@@ -1,4 +1,5 @@
-"""Revision 0107: a report has a checksum, its breaks another one, and that of an order says that it has."""
+"""Revision 0107: a report has a checksum, its breaks another one, and that of an order says that it has; orders are
+found by their number."""
 
 from alembic import op
 from sqlalchemy import Column, String
@@ -18,6 +19,7 @@ def upgrade() -> None:
     """Seal the reports that are there: nobody knows whether they were changed by hand. Orders say that it was done."""
     for name in ("checksum", "breaks"):
         op.add_column("reports", Column(name, String(64)))
+    op.create_index("orders_by_number", "orders", ["order_no"], if_not_exists=True)
     key = op.get_context().opts.get("key")  # an empty database has nothing to be sealed
     if key is not None:
         seal_reports(op.get_bind(), key)
