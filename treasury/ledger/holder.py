@@ -34,11 +34,6 @@ class Lock(Protocol):
         """Let it go."""
 
 
-def _here() -> dict[str, str]:
-    since = f"{MACHINE.now():%Y-%m-%dT%H:%M:%SZ}"
-    return {"process": str(os.getpid()), "host": socket.gethostname(), "since": since}
-
-
 def _in_words(holder: dict[str, str]) -> str:
     return f"process {holder.get('process')} on {holder.get('host')} since {holder.get('since')}"
 
@@ -77,7 +72,12 @@ class _FileLocks:
                 f"runs cannot be locked in {self._folder}: {error.strerror}; nothing was sent"
             ) from None
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(_here()).encode(), 0)
+        here = {
+            "process": str(os.getpid()),
+            "host": socket.gethostname(),
+            "since": f"{MACHINE.now():%Y-%m-%dT%H:%M:%SZ}",
+        }
+        os.pwrite(descriptor, json.dumps(here).encode(), 0)
         self._open[run_key] = descriptor, file
 
     def release(self, run_key: str) -> None:

@@ -1,6 +1,7 @@
 """Executes a run: sends prepared orders, queries unknown ones, follows accepted ones."""
 
 import contextlib
+import functools
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -266,7 +267,8 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
             asked = StopLoss()
             asking: tuple[State, ...] = (*states, State.PREPARED)
             for some in batched(waiting, ORDERS_PER_TASK):
-                _follow_all(desk, desk.ledger.orders(ids=some, states=asking), asked, sends=sends)
+                follow = functools.partial(_follow_one, desk, asked=asked, sends=sends)
+                desk.run_concurrently(follow, desk.ledger.orders(ids=some, states=asking))
                 if desk.clock.monotonic() > deadline:
                     asking = (State.UNKNOWN, State.PREPARED)
             waiting, left = still_open(), deadline - desk.clock.monotonic()
@@ -290,11 +292,7 @@ def _may_send(desk: Desk, run_key: str) -> bool:
     return why is None
 
 
-def _follow_all(desk: Desk, orders: Sequence[Order], asked: StopLoss, *, sends: bool) -> None:
-    desk.run_concurrently(lambda order: _follow_one(desk, order, asked, sends=sends), orders)
-
-
-def _follow_one(desk: Desk, order: Order, asked: StopLoss, *, sends: bool) -> Order:
+def _follow_one(desk: Desk, order: Order, *, asked: StopLoss, sends: bool) -> Order:
     """Follow one order, unless the stop-loss says that the service cannot be reached."""
     if asked.why is not None or (order.state is State.PREPARED and not sends):
         return order
