@@ -197,6 +197,24 @@ def test_nobody_decides_by_a_recovery_that_a_clock_which_is_ahead_brings_in_forc
     assert paid(sandbox, "k-ahead") == 0
 
 
+def test_nobody_resolves_by_a_recovery_that_a_clock_which_is_ahead_brings_in_force(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    sandbox = open_sandbox(faults={"drop_after": 1.0, "read_lag": 1.0}, read_lag_seconds=1e6)
+    office = with_people(open_office(sandbox.base_url, prefect=False), COOLING)
+    assert withdraw(office, "k-lost") == "held"
+    assert by_key(office, "ben", "release", "k-lost").code == 0
+    assert withdraw(office, "k-lost") == "unknown"
+    lax = office.file("lax.toml", "[payouts]\n[withdrawals]\n")
+    assert office.run("policy", "adopt", lax, "--recover", "--by", "Mallory").code == 0
+    office.clock = clock = MovedClock(None)
+    clock.set_wall(73 * 3600)
+    for end in ("not-sent", "failed"):
+        refused(office.run("resolve", "k-lost", "--as", end, "--by", "Mallory", *WHY), "this machine's clock is")
+    clock.set_wall(-73 * 3600)
+    assert "outcome: unknown" in office.run("show", "k-lost").out
+
+
 @pytest.mark.parametrize(
     "call",
     [
