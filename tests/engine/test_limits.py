@@ -20,7 +20,7 @@ from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan, payee_hashes
 from treasury.orders.decisions import Bounds, quote_problem
 from treasury.orders.records import Intent, Quote
-from treasury.orders.rows import PayoutRow, Route
+from treasury.orders.rows import PayoutRow, Route, country_of_number
 from treasury.payments.desk import Desk
 from treasury.payments.governing import Governing
 from treasury.planning.funding import plan_funding
@@ -132,7 +132,7 @@ def by_call(operation: Callable[..., Any], route: Route | None = None) -> Callab
         if operation is CreateFiatPayout:
             asked, called = row_of(Route.QUOTED, account, amount), CreateFiatPayout(order_no="N1", purpose_code="22")
             payee = payee_hashes(desk.ledger.key, plan_row(asked))
-            quoted = Quoted("USDT", amount, "EUR", amount * RATE, country="DE", rate=RATE, payee=payee)
+            quoted = Quoted("USDT", amount, "EUR", amount * RATE, countries=asked.countries, rate=RATE, payee=payee)
         elif operation is ConversionExecute:
             called = ConversionExecute(quote_id="Q1")
             quoted = Quoted("USDT", amount, "ETH", amount / 2000, symbol="ETH-USDT")
@@ -288,6 +288,29 @@ def test_what_is_over_a_limit_is_refused_and_what_is_at_it_leaves(
     assert not leaves(case.over(amount))
     if not (name == "call conversion_execute" and field in BY_PLAN_ALONE):
         assert leaves(case.at(amount))
+
+
+@pytest.mark.parametrize("name", ["pay, direct", "pay, quoted", "call payout", "call create_fiat_payout"])
+def test_an_account_is_of_the_country_that_its_iban_names_whatever_its_row_says(
+    name: str, open_desk: Callable[..., Desk]
+) -> None:
+    desk, door = open_desk("http://127.0.0.1:9"), DOORS[name]
+    for account, countries in (("CY17 0020 0128 0000 0012 0052 7600", ["ID", "DE"]), ("0812345678", ["ID", "DE"])):
+        policy = parse_policy({"payouts": {"countries": countries}}, "p")
+        problems = door.makes(desk, policy, account, D(10)).problems
+        assert [("CY" in each, "not a country that the policy allows" in each) for each in problems] == (
+            [(True, True)] if account.startswith("CY") else []
+        )
+        policy = parse_policy({"payouts": {"countries": [*countries, "CY"]}}, "p")
+        assert door.makes(desk, policy, account, D(10)).problems == []
+
+
+def test_a_bic_names_a_country_too() -> None:
+    fields = {**fields_of(Route.QUOTED, "0812345678", D(10)), "beneficiaryFields": {"swiftCode": "BCYPCY2N"}}
+    row = PayoutRow(2, "row", Route.QUOTED, fields)
+    assert row.countries == {"CY": "field.swiftCode", "DE": "beneficiary_country"}
+    assert country_of_number("reference", "BCYPCY2N") is None
+    assert country_of_number("account_no", "CY17002001280000001200527601") is None, "its check digits are wrong"
 
 
 UNKNOWN: Mapping[str, Operation[Any]] = {

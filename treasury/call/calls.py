@@ -106,10 +106,9 @@ def _keep_quote(desk: Desk, operation: Operation[Any], reply: Reply) -> None:
         if terms.quote and {"pay_currency", "pay_amount"} <= facts.keys():
             content = {field: canonical(fact) if isinstance(fact, Decimal) else fact for field, fact in facts.items()}
             content |= {"symbol": getattr(operation, "symbol", None), "asked_as": operation.reference_value}
-            content |= {"country": getattr(operation, "beneficiary_country", None)}
             if isinstance(operation, FiatPayoutQuote):
-                asked = plan_row(PayoutRow(0, operation.request_id, Route.QUOTED, operation.body()))
-                content["payee"] = payee_hashes(desk.ledger.key, asked)
+                row = PayoutRow(0, operation.request_id, Route.QUOTED, operation.body())
+                content |= {"payee": payee_hashes(desk.ledger.key, plan_row(row)), "countries": sorted(row.countries)}
             keep_snapshot(desk.ledger, _name_of_quote(name, terms.quote), None, {"plan_sha256": None, "quote": content})
 
 
@@ -134,7 +133,7 @@ def _quote_of(desk: Desk, operation: Operation[Any]) -> Quoted | None:
         receive_currency=quote.get("receive_currency"),
         receive_amount=None if received is None else parse_amount(received),
         symbol=quote["symbol"],
-        country=quote["country"],
+        countries=quote.get("countries", ()),
         fee=None if fee is None else parse_amount(fee),
         fee_currency=quote.get("fee_currency"),
         rate=None if rate is None else parse_amount(rate),

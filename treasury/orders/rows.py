@@ -1,5 +1,6 @@
 """The rows that a payout plan is made of."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -34,6 +35,8 @@ BENEFICIARY_OBJECTS = {"PERSONAL": "individual_beneficiary", "ENTERPRISE": "ente
 
 NOTIFY = "notify_url"
 """The address that the service reports to: no part of what is paid, so a run goes on under another one."""
+
+NOTHING_MORE: Mapping[str, str] = {}
 
 AMOUNTS = ("amount", "pay_amount", "receive_amount")
 
@@ -190,6 +193,13 @@ class PayoutRow:
         return self.way.pays_in if self.way.country is None else str(self.fields[self.way.country])
 
     @property
+    def countries(self) -> Mapping[str, str]:
+        """Return each country that the row names as that of the beneficiary's account, with the column that does."""
+        more = {f"field.{name}": value for name, value in (self.fields.get("beneficiaryFields") or {}).items()}
+        account = self.account if self.route in (Route.DIRECT, Route.QUOTED) else ""
+        return countries_named(self.country, self.way.country or "qrcode", account, more)
+
+    @property
     def payee(self) -> str:
         """Return what identifies the payee, for duplicate checks, as a single operation names it, too. Personal: never
         log it."""
@@ -243,6 +253,31 @@ class PayoutRow:
         parts = (party.get(name) for name in ("first_name", "middle_name", "last_name"))
         whole = party.get("full_name") or party.get("company_name") or " ".join(part for part in parts if part)
         return str(whole)
+
+
+def countries_named(
+    country: str | None, column: str, account: str, more: Mapping[str, str] = NOTHING_MORE
+) -> Mapping[str, str]:
+    """Return each country that a payment names as that of the beneficiary's account, with the column that does.
+
+    An IBAN (ISO 13616) and a BIC (ISO 9362) among `more`, which are columns with their values, say where they belong.
+    """
+    numbers = {"account_no": account, **more}
+    said = {country_of_number(name, value): name for name, value in numbers.items()} | {country: column}
+    return {name: by for name, by in said.items() if name is not None}
+
+
+_BIC_NAMES = ("swift", "swiftcode", "bic", "biccode", "swiftbic")
+
+
+def country_of_number(name: str, value: str) -> str | None:
+    """Return the country of an IBAN, or of a BIC in a column of that name; None of any other number."""
+    plain = re.sub(r"[\s-]", "", value).upper()
+    if re.fullmatch(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", plain):
+        digits = "".join(str(int(each, 36)) for each in plain[4:] + plain[:4])
+        return plain[:2] if int(digits) % 97 == 1 else None
+    is_bic = re.sub(r"[^a-z]", "", name.removeprefix("field.").casefold()) in _BIC_NAMES
+    return plain[4:6] if is_bic and re.fullmatch(r"[A-Z0-9]{4}[A-Z]{2}[A-Z0-9]{2}([A-Z0-9]{3})?", plain) else None
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Pure: one operation that moves money by itself, judged by a policy."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from treasury.addresses import listed_as
 from treasury.money import exact
 from treasury.orders.quoting import QUOTED
-from treasury.orders.rows import COMMANDS
+from treasury.orders.rows import COMMANDS, countries_named
 from treasury.policy.judge import Breach, Leaving, judge, limits_any
 from treasury.policy.limits import ConversionLimits, Limits
 from treasury.policy.model import Policy
@@ -40,8 +40,8 @@ class Quoted:
     receive_amount: Decimal | None = None
     symbol: str | None = None
     """The pair of a conversion."""
-    country: str | None = None
-    """The country of the beneficiary of a fiat payout."""
+    countries: Collection[str] = ()
+    """The countries that a fiat payout names as that of its beneficiary's account."""
     fee: Decimal | None = None
     fee_currency: str | None = None
     rate: Decimal | None = None
@@ -119,12 +119,14 @@ def _leaving(
 ) -> Leaving:
     """Return what limits judge of an operation, which is a run of one."""
     address = listed_as(str(getattr(operation, "address", None)), getattr(operation, "tag", None))
-    about = Leaving(currency=currency, debit=debit, of_run=debit, country=getattr(operation, "country", None))
+    country, account = (getattr(operation, name, None) for name in ("country", "account_no"))
+    countries = countries_named(country, "country", str(account))
+    about = Leaving(currency=currency, debit=debit, of_run=debit, countries=countries)
     if quoted is None:
         return about._replace(address=address)
     moves = ((quoted.currency, quoted.amount), (quoted.receive_currency, quoted.receive_amount))
     return about._replace(
-        country=quoted.country,
+        countries=quoted.countries,
         symbol=str(quoted.symbol),
         pair=f"{quoted.currency}-{quoted.receive_currency}",
         rate=quoted.rate,

@@ -31,7 +31,8 @@ class Leaving(NamedTuple):
     """The debits of its run in its currency, with it."""
     of_day: Decimal | None = None
     """The debits of its day in its currency, with it."""
-    country: str | None = None
+    countries: Collection[str] = ()
+    """The country that a payment says, and those that the account names by itself."""
     address: str | None = None
     """As a policy lists it: with its tag."""
     symbol: str | None = None
@@ -77,10 +78,10 @@ def _amount(total: Callable[[Leaving], Decimal | None]) -> Judge:
     return judges
 
 
-def _listed(name: Callable[[Leaving], str | None], alike: Callable[[str], str] = str) -> Judge:
+def _listed(names: Callable[[Leaving], Iterable[str | None]], alike: Callable[[str], str] = str) -> Judge:
     def judges(limit: Collection[str], leaving: Leaving) -> Found:
-        said = name(leaving)
-        return () if said is None or said in limit or alike(said) in map(alike, limit) else [(said, None)]
+        said = (name for name in names(leaving) if name is not None and name not in limit)
+        return [(name, None) for name in said if alike(name) not in map(alike, limit)]
 
     return judges
 
@@ -107,14 +108,14 @@ JUDGES: Mapping[str, Judge] = {
     "max_per_trade": _amount(lambda leaving: leaving.debit),
     "max_per_run": _amount(lambda leaving: leaving.of_run),
     "max_per_day": _amount(lambda leaving: leaving.of_day),
-    "currencies": _listed(lambda leaving: leaving.currency),
-    "countries": _listed(lambda leaving: leaving.country),
-    "addresses": _listed(lambda leaving: leaving.address, canonical_address),
+    "currencies": _listed(lambda leaving: [leaving.currency]),
+    "countries": _listed(lambda leaving: leaving.countries),
+    "addresses": _listed(lambda leaving: [leaving.address], canonical_address),
     "min_rates": _rate,
     **dict.fromkeys(
         ("max_value_per_day", "max_share_percent", "max_cost_per_day", "max_cost_bps", "max_per_pair"), _of_a_plan
     ),
-    "pairs": _listed(lambda leaving: leaving.symbol),
+    "pairs": _listed(lambda leaving: [leaving.symbol]),
     "max_turnover": _turnover,
 }
 """Field of a table of limits -> what judges it. The trades of a plan are judged together: `trade_limits.first_over`."""
@@ -259,7 +260,8 @@ def _judge_row(row: PayoutRow, limits: PaymentLimits) -> Iterator[tuple[str, str
         yield "qrcode", f"{rule} max_pay_amount, {format_amount(row.max_pay_amount)}", None
     address = listed_as(row.account, row.bank) if row.route is Route.WITHDRAWAL else None
     debit = row.amount if row.amount is not None else costs
-    for breach in judge(limits, Leaving(currency=row.currency, debit=debit, country=row.country, address=address)):
+    countries = row.countries
+    for breach in judge(limits, Leaving(currency=row.currency, debit=debit, countries=countries, address=address)):
         match breach.limit:
             case "max_per_payout" if row.amount is None:
                 yield "qrcode", f"{rule} max_per_payout, {breach.most}", None
@@ -268,8 +270,11 @@ def _judge_row(row: PayoutRow, limits: PaymentLimits) -> Iterator[tuple[str, str
                 yield str(way.amount), rule, breach.said
             case "currencies":
                 yield way.currency or "qrcode", "is not a currency that the policy allows", breach.said
+            case "countries" if breach.said == row.country:
+                yield countries[breach.said], "is not a country that the policy allows", breach.said
             case "countries":
-                yield way.country or "qrcode", "is not a country that the policy allows", breach.said
+                rule = f"belongs to {breach.said}, which is not a country that the policy allows"
+                yield countries[breach.said], rule, None
             case "addresses":
                 with_tag = " with its tag, listed as ADDRESS:TAG," if row.bank else ""
                 yield "address", f"is not{with_tag} among the addresses that the policy allows", None

@@ -97,7 +97,7 @@ class PayoutLimits(PaymentLimits):
     """The `[payouts]` table: payouts and scan-to-pay."""
 
     countries: tuple[str, ...] | None = None
-    """Countries that may be paid."""
+    """Countries that may be paid: of a row, and those that its IBAN and its BIC name."""
     cooling_days: Annotated[int, Field(strict=True, ge=0, le=366)] = 0
     """A payment to another account of a name that was paid before is held for so long."""
     min_rates: dict[str, Holding] = Field(default_factory=dict)
