@@ -36,7 +36,7 @@ from treasury.pay.payout_plans import PayRequest, make_plan, read_plan
 from treasury.pay.payouts import commit_payouts, keep_left_out, write_payout_results
 from treasury.pay.preview import gaps_of, look
 from treasury.pay.remaining import write_failed_of
-from treasury.payments.approving import BY_NAME_ONLY, rules_of, sign_proposal
+from treasury.payments.approving import BY_NAME_ONLY, is_recorded, rules_of, sign_proposal
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
 from treasury.payments.governing import governing, would_rehearse
@@ -258,7 +258,7 @@ def _made(
 def _show(desk: Desk | None, plan: PayoutPlan, shown: Mapping[str, Any] | None, folder: Path, *, in_full: bool) -> None:
     """Show the plan; in full, and as a page and a workbook, to whoever has yet to say yes."""
     page = None if shown is None or not in_full else preview_page(shown, int(MACHINE.wall() * 1000))
-    _show_sums(desk, plan, in_full=page is not None)
+    _show_sums(desk, plan, in_full=page is not None, is_agreed=shown is None)
     if page is not None:
         facts = [(name, value) for name, value in page.facts if name not in SAID_BEFORE]
         lines = as_lines(replace(page, facts=facts), only_noted=True)
@@ -339,8 +339,11 @@ def _is_kept(desk: Desk, run_key: str) -> bool:
     )
 
 
-def _show_sums(desk: Desk | None, plan: PayoutPlan, *, in_full: bool) -> None:
-    """Show the plan in a few lines; `in_full`: what its page says follows, and is not said here."""
+def _show_sums(desk: Desk | None, plan: PayoutPlan, *, in_full: bool, is_agreed: bool) -> None:
+    """Show the plan in a few lines; `in_full`: what its page says follows, and is not said here.
+
+    `is_agreed`: its run began, and nothing of it is still to be agreed to.
+    """
     content = plan.summary()
     print(f"run {plan.run_key}: {count_of(content['payments'], 'payment')}; limits: {content['limits']}")
     for line in _rehearsal(desk).values():
@@ -356,19 +359,20 @@ def _show_sums(desk: Desk | None, plan: PayoutPlan, *, in_full: bool) -> None:
     if plan.unfunded and not in_full:
         print(f"  CANNOT BE FUNDED: {plan.unfunded}")
     if plan.approvals:
-        print(f"  {_approvals_of(desk, plan)}; plan {plan.sha256[:12]}")
+        print(f"  {_approvals_of(desk, plan, is_agreed=is_agreed)}; plan {plan.sha256[:12]}")
         for line in [] if in_full else _by_name(plan).values():
             print(f"  {line}")
 
 
-def _approvals_of(desk: Desk | None, plan: PayoutPlan) -> str:
-    """Return what the plan needs of approvals, or that it has them."""
+def _approvals_of(desk: Desk | None, plan: PayoutPlan, *, is_agreed: bool) -> str:
+    """Return what the plan needs of approvals, or that it has them: of a part of a sheet, those of its run."""
     if desk is not None:
+        of_run = is_agreed and is_recorded(desk, governing(desk), plan.run_key)
         waiting = waiting_plan(desk.ledger, plan.run_key)
         if waiting is not None and waiting.sha256 == plan.sha256:
             judged, _ = standing_of(desk.ledger, waiting, rules_of(desk, waiting))
             if len(judged.counted) >= waiting.needed:
                 return f"approved by {', '.join(judged.counted)}"
-        elif carried_out_with := approved_by(desk.ledger, plan.run_key, plan.sha256):
+        elif carried_out_with := approved_by(desk.ledger, plan.run_key, None if of_run else plan.sha256):
             return f"approved by {', '.join(each.name for each in carried_out_with)}"
     return f"needs {count_of(plan.approvals, 'approval')} besides yours"

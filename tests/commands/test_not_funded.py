@@ -104,3 +104,29 @@ def test_a_run_that_was_approved_as_a_whole_does_not_leave_in_parts(open_one: Ca
     assert sandbox.orders() == []
     fund = office.run("pay", office.sheet(*ROWS), "--run-key", "x", "--partly", "--fund", "--yes")
     assert (fund.code, "choose one of them" in one_line_error(fund)) == (2, True)
+
+
+def test_a_part_of_a_sheet_that_was_approved_as_a_whole_does_not_leave_alone(open_one: Callable[..., Any]) -> None:
+    office, sandbox = open_one("800")
+    rules = office.home / "policy.toml"
+    rules.write_text('[payouts.one_approval_above]\nUSDT_TRC20 = "350"\n')
+    assert office.run("policy", "adopt", rules, "--by", "Ada Example").code == 0
+    assert pay(office).code == 3
+    assert office.run("approve", "run", "--by", "Ben Example").code == 0
+    assert pay(office).last == "0 settled, 3 not sent"
+    below = pay(office, "--partly", rows=ROWS[:1])
+    assert (below.code, "was approved as a whole" in one_line_error(below)) == (2, True)
+    above = pay(office, rows=ROWS[1:2])
+    assert (above.code, above.last) == (4, "0 settled, 1 not sent")
+    assert ("lacks 400 USDT_TRC20" in above.out, "approved by Ben Example" in above.out) == (True, True)
+    assert sandbox.orders() == []
+
+
+def test_a_part_of_a_sheet_overtakes_no_row_that_waits_for_money(open_one: Callable[..., Any]) -> None:
+    office, sandbox = open_one("200")
+    assert pay(office, "--partly").last == "0 settled, 3 not sent"
+    sandbox.deposit("USDT_TRC20", "450")
+    assert pay(office, "--partly", rows=ROWS[1:2]).last == "0 settled, 1 not sent"  # a comes first
+    assert pay(office, "--partly").last == "1 settled, 2 not sent"
+    assert {outcome for outcome, _ in outcomes(office).values()} == {"settled", "not_sent"}
+    assert available(sandbox, "USDT_TRC20") == 350

@@ -10,11 +10,13 @@ from sqlalchemy import update
 
 from tests.engine.approvers import KEYS, adopt, approve, change, later, propose, start, token_of, waits
 from tests.engine.runs import sheet
+from treasury.call.calls import preview_operation, submit_operation
 from treasury.errors import ApprovalNeeded, InputError, NotConnected, RunKeyConflict
 from treasury.ledger import schema
 from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.stops import lift_stop, stop_sending
+from treasury.orders.states import State
 from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
@@ -180,3 +182,47 @@ def test_a_plan_that_is_proposed_anew_is_whoevers_who_starts_it(desk: Desk, tmp_
     change(desk, update(schema.decisions).values(name="cleo"))
     plan = waits(desk, file, maker=None)
     assert (plan.number, plan.maker.is_listed, plan.needed) == (2, False, 2)
+
+
+def test_whoever_approves_again_sees_all_that_leaves_by_it(desk: Desk, tmp_path: Path) -> None:
+    rows = ("a", "20", "12345670001"), ("b", "70", "12345670002")
+    file, part = sheet(tmp_path, *rows), sheet(tmp_path, rows[0], name="part.csv")
+    waits(desk, file)
+    approve(desk, "ben")
+    stopped(desk, file)
+    later(desk, 73)
+    with pytest.raises(InputError, match=r"not in this sheet \(b\)"):
+        propose(desk, part, maker=None)
+    assert waiting_plan(desk.ledger, "run") is None
+    shown = waits(desk, file, maker=None).shown
+    assert shown is not None
+    assert [row["row_ref"] for row in shown["rows"]] == ["a", "b"]
+
+
+def test_nobody_is_shown_another_payment_than_the_call_that_was_recorded(desk: Desk) -> None:
+    call = payout("20")
+    with pytest.raises(ApprovalNeeded):
+        submit_operation(desk, call)
+    approve(desk, "ben", "call-c")
+    approve(desk, "cleo", "call-c")  # nobody lists its maker, so it needs one more
+    stop_sending(desk.ledger, "Ada Example", "a look first")
+    assert submit_operation(desk, call).state is State.PREPARED
+    lift_stop(desk.ledger, proof=KEYS["ben"])
+    later(desk, 73)
+    for other in (payout("11"), payout("20", "12345670002")):
+        with pytest.raises(InputError, match="request_id c already stands for something else here"):
+            submit_operation(desk, other)
+        with pytest.raises(InputError, match="already stands for something else here"):
+            preview_operation(desk, other)
+    with pytest.raises(ApprovalNeeded):
+        submit_operation(desk, call)
+    waiting = waiting_plan(desk.ledger, "call-c")
+    assert waiting is not None
+    assert waiting.shown is not None
+    assert [row["amount"] for row in waiting.shown["rows"]] == ["20"]
+
+
+def payout(amount: str, account: str = "12345670001") -> Payout:
+    fields = {"account_name": "Example Person", "country": "ID", "bank_code": "1000120", "settle_currency": "IDR"}
+    more = {"payout_method": "bank_transfer", "currency": "USDT_TRC20", "phone": "0812000", "email": "p@b.example"}
+    return Payout(request_id="c", account_no=account, amount=amount, **fields, **more)

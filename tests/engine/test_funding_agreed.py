@@ -29,7 +29,7 @@ from tests.engine.runs import results, sheet
 from tests.moved_clock import clock_of
 from treasury.errors import ApprovalNeeded, InputError, RunKeyConflict
 from treasury.ledger import obligations
-from treasury.ledger.approvals import reject_plan
+from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.orders.states import State
 from treasury.pay import agreeing
 from treasury.pay.payout_plans import PayRequest, make_plan
@@ -199,6 +199,22 @@ def test_an_approval_that_expires_between_the_rounds_is_given_again(
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
     approving.approve(desk, "run", name="Checker")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_whoever_approves_again_sees_what_is_converted(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    desk = open_desk(start_sandbox(balances=HELD).base_url)
+    rules = short_lived(desk, tmp_path)
+    file = approved_and_recorded(desk, tmp_path, rules)
+    clock_of(desk).move(2 * 3600)
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    waiting = waiting_plan(desk.ledger, "run")
+    assert waiting is not None
+    assert waiting.shown is not None
+    assert [each.split(":")[0] for each in waiting.shown["conversions"]] == ["BUY USDT_TRC20-USDT"]
+    assert waiting.shown["why"] == ["its approvals ended before anything was sent"]
+    approve(desk)
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
 

@@ -14,7 +14,7 @@ from treasury.collect.receipts import expecting
 from treasury.errors import InputError, LimitExceeded, RunHeld, RunKeyConflict
 from treasury.ledger.approved_plans import lapsed_plan, propose_again, why_lapsed
 from treasury.ledger.card_users import saw_card_user
-from treasury.ledger.intents import IntentRules, commit_plan, newest_order, payee_hashes
+from treasury.ledger.intents import IntentRules, check_bound, commit_plan, newest_order, payee_hashes
 from treasury.ledger.obligations import traded_on
 from treasury.ledger.rehearsal import rehearse
 from treasury.ledger.snapshots import expected_receipts, keep_snapshot, snapshot_of
@@ -92,8 +92,21 @@ def _check_reference(desk: Desk, operation: Operation[Any]) -> None:
     else:
         is_taken = expected is not None or (order is not None and order.run_key != run_key_of_call(operation))
     if is_taken:
-        said = f"{operation.reference} {name} already stands for something else here"
-        raise InputError(f"{operation.operation_name()}: {said}; nothing was sent")
+        raise _taken(operation)
+
+
+def _taken(operation: Operation[Any]) -> InputError:
+    said = f"{operation.reference} {operation.reference_value} already stands for something else here"
+    return InputError(f"{operation.operation_name()}: {said}; nothing was sent")
+
+
+@contextmanager
+def _one_meaning(operation: Operation[Any]) -> Iterator[None]:
+    """Refuse an operation whose reference was recorded with another content. Raises `InputError`."""
+    try:
+        yield
+    except RunKeyConflict:
+        raise _taken(operation) from None
 
 
 def _keep_quote(desk: Desk, operation: Operation[Any], reply: Reply) -> None:
@@ -231,11 +244,8 @@ def submit_operation(
         propose_again(desk.ledger, lapsed, {**shown, **again})
     check_clock_before(desk, run_key, rules.limits)
     with desk.hold(run_key):
-        try:
+        with _one_meaning(operation):
             commit_plan(desk.ledger, run_key, KIND, operation.masked(), sha256, [planned.intent], rules)
-        except RunKeyConflict:
-            said = f"{operation.reference} {operation.reference_value} already stands for something else here"
-            raise InputError(f"{name}: {said}; nothing was sent") from None
         ids = open_orders(desk, run_key)
         send_orders(desk, run_key, ids)
         follow_orders(desk, run_key, ids, 0)
@@ -259,6 +269,8 @@ def _planned(desk: Desk, operation: Operation[Any]) -> _Planned:
     intent = _intent(operation, judged, quoted)
     if recorded:
         intent = replace(intent, row_ref=desk.ledger.orders(run_key=run_key)[0].row_ref)
+        with _one_meaning(operation):  # else approvers are shown another payment than the one that leaves
+            check_bound(desk.ledger, run_key, [intent])
     else:
         intent = replace(intent, bound=at_most or _bound_with_fee(desk, intent, margin))
     if judged.problems and not recorded:

@@ -1,12 +1,12 @@
 """Debits that recorded payments may still make: not sent, or sent and not known to be debited."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, select, true
 
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
@@ -109,24 +109,34 @@ def waiting_before(ledger: Ledger, run_key: str, *, is_recorded: bool) -> list[W
     All of them unless everything that is to be paid of it is recorded. So of two runs one always comes first, also
     where rows were added to either.
     """
+    rows = _waiting_rows(ledger)
+    last = max((row.id for row in rows if row.run_key == run_key), default=None) if is_recorded else None
+    return [_waiting(row) for row in rows if row.run_key != run_key and (last is None or row.id < last)]
+
+
+def waiting_beside(ledger: Ledger, run_key: str, rows: Collection[str]) -> dict[str, Waiting]:
+    """Row -> its payment that has not left, of a run; those of these rows left out."""
+    found = _waiting_rows(ledger, schema.orders.c.run_key == run_key)
+    return {row.row_ref: _waiting(row) for row in found if row.row_ref not in rows}
+
+
+def _waiting_rows(ledger: Ledger, of: ColumnElement[bool] = true()) -> Sequence[Any]:
     table = schema.orders.c
     waits = (table.state == State.PREPARED.value) & (table.operation != CONVERSION) & table.currency.is_not(None)
-    columns = (table.id, table.run_key, table.operation, table.currency, table.amount, table.ceiling)
+    columns = (table.id, table.run_key, table.row_ref, table.operation, table.currency, table.amount, table.ceiling)
     received = (table.receive_currency, table.receive_amount)
-    rows = ledger.read(select(*columns, *received).where(waits).order_by(table.id))
-    last = max((row.id for row in rows if row.run_key == run_key), default=None) if is_recorded else None
-    others = (row for row in rows if row.run_key != run_key and (last is None or row.id < last))
-    return [
-        Waiting(
-            run_key=row.run_key,
-            operation=row.operation,
-            currency=row.currency,
-            amount=_as_amount(row.amount),
-            ceiling=_as_amount(row.ceiling),
-            receives=_received(row),
-        )
-        for row in others
-    ]
+    return ledger.read(select(*columns, *received).where(waits & of).order_by(table.id))
+
+
+def _waiting(row: Any) -> Waiting:
+    return Waiting(
+        run_key=row.run_key,
+        operation=row.operation,
+        currency=row.currency,
+        amount=_as_amount(row.amount),
+        ceiling=_as_amount(row.ceiling),
+        receives=_received(row),
+    )
 
 
 def recorded_after(ledger: Ledger, run_key: str) -> set[str]:

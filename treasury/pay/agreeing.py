@@ -16,14 +16,17 @@ from treasury.ledger.obligations import ADDS
 from treasury.ledger.payout_plans import is_made_now, kept_plan
 from treasury.ledger.proposals import WaitingPlan
 from treasury.orders.rows import PayoutRow
+from treasury.orders.states import State
 from treasury.pay.funding_plans import (
     agreed_of,
+    check_whole,
     more_conversions,
     named_by,
     plan_with_conversions,
     shown_before,
     was_shown,
     whole_run,
+    with_recorded,
 )
 from treasury.pay.preview import look
 from treasury.payments.approving import is_recorded, marks_of, propose
@@ -127,10 +130,14 @@ def shown_and_signed(desk: Desk, plan: PayoutPlan, proposal: str, *, add: bool) 
 def _shown_again(desk: Desk, plan: PayoutPlan, lapsed: WaitingPlan) -> dict[str, Any]:
     """Return what approvers see of a recorded plan whose approvals count no more, from the sheet of this start.
 
-    Its payments are recorded, and count as such: it adds none.
+    Its payments are recorded, and count as such: it adds none. Raises `InputError` for a part of the sheet: the rest
+    would leave by what nobody was shown.
     """
-    why = [why_lapsed(desk.ledger, lapsed)]
-    if lapsed.sha256 != plan.sha256:
+    check_whole(desk, plan, "it is approved again", State.PREPARED, State.HELD)
+    why, agreed = [why_lapsed(desk.ledger, lapsed)], agreed_of(desk, plan)
+    if agreed is not None and agreed.sha256 == lapsed.sha256:
+        plan = replace(plan, conversions=agreed.conversions)
+    elif lapsed.sha256 != plan.sha256:
         why.append("the payments shown are those of the sheet that was given now: the plan is of the recorded ones")
     return {**look(desk, plan), "plan_sha256": lapsed.sha256, "why": why, ADDS: False}
 
@@ -149,12 +156,23 @@ def governed_plan(desk: Desk, made: MadePlan) -> Governing:
     return governed
 
 
+def check_partly(desk: Desk, plan: PayoutPlan) -> None:
+    """Raise `InputError` where a part of a run that began would leave, and its approvals are for all of it."""
+    run = desk.ledger.run(plan.run_key)
+    if run is not None and plan.partly and not run.plan.get("partly") and with_recorded(desk, plan).approvals:
+        raise InputError(
+            f"run {plan.run_key} was approved as a whole: what is funded of it does not leave alone; nothing was sent: "
+            "see to its money, or cancel what waits and pay it under another run key with --partly"
+        )
+
+
 def propose_payouts(desk: Desk, made: MadePlan, signed: str | None = None) -> list[str]:
     """Record a plan that needs approvals; returns who approved it. `signed`: the token that its maker signed.
 
     Raises `ApprovalNeeded` while it has too few, and `RunKeyConflict`.
     """
     governed, plan = governed_plan(desk, made), made.payments
+    check_partly(desk, plan)
     added = added_plan(desk, plan) if made.add else None
     proposed = added or plan
     if made.agreed is not None:

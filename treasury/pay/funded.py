@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from treasury.ledger.in_flight import waiting_before
+from treasury.ledger.in_flight import waiting_before, waiting_beside
 from treasury.money import ZERO, exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.pay.estimates import FeesOnTop
@@ -71,7 +71,8 @@ def why_not_sent(funds: Funds, *, is_sent_unknown: bool) -> str | None:
 def funds_of(desk: Desk, plan: PayoutPlan) -> Funds:
     """Return what the rows of a plan that never left need, beside the balances.
 
-    Payments of other runs that were recorded before them and have not left are paid first. What is unknown of any run
+    Rows of its run that its sheet lacks come first: a part of a sheet neither leaves alone nor overtakes them. Payments
+    of other runs that were recorded before them and have not left are paid first. What is unknown of any run
     may be debited already, and takes nothing.
 
     Race: a payment of another run that leaves between the look at the ledger and at the balance counts twice. Where
@@ -87,7 +88,9 @@ def _read_funds(desk: Desk, plan: PayoutPlan) -> Funds:
     before: dict[str, Decimal] = defaultdict(Decimal)
     for each in waiting_before(desk.ledger, plan.run_key, is_recorded=True):  # read before the balances are
         before[each.currency] += each.most or ZERO
-    due = [
+    rest = waiting_beside(desk.ledger, plan.run_key, {row.row_ref for row in plan.rows})
+    due = [(row_ref, each.operation, each.currency, each.most or ZERO) for row_ref, each in rest.items()]
+    due += [
         (each.row.row_ref, each.row.way.operation, each.row.currency, each.amount or ZERO)
         for each in debits_of_rows(desk, questions, rows_to_pay(desk, plan))
     ]

@@ -146,15 +146,20 @@ def _kept_to(proposed: PayoutPlan | None) -> tuple[Iterable[FundingTrade], Calla
 
 def whole_run(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
     """A plan whose approvals count everything that its run, which began, has recorded. Raises `InputError`."""
+    check_whole(desk, plan, "what is converted is agreed to", State.PREPARED)
+    return with_recorded(desk, plan)
+
+
+def check_whole(desk: Desk, plan: PayoutPlan, why: str, *states: State) -> None:
+    """Raise `InputError` where rows of the run in these states are not in the sheet of a plan. `why` is for all."""
     rows = {row.row_ref for row in plan.rows}
-    states = states_of(desk.ledger, plan.run_key)
-    if missing := [row for row, (state, _) in states.items() if state is State.PREPARED and row not in rows]:
+    found = states_of(desk.ledger, plan.run_key)
+    if missing := [row for row, (state, _) in found.items() if state in states and row not in rows]:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         raise InputError(
-            f"run {plan.run_key} has rows that wait and are not in this sheet ({', '.join(missing[:5])}{more}); what "
-            "is converted is agreed to for the whole run: start it with its whole sheet; nothing was sent"
+            f"run {plan.run_key} has rows that wait and are not in this sheet ({', '.join(missing[:5])}{more}); {why} "
+            "for the whole run: start it with its whole sheet; nothing was sent"
         )
-    return with_recorded(desk, plan)
 
 
 @exact

@@ -20,7 +20,7 @@ from treasury.ledger.replacements import replacing
 from treasury.ledger.snapshots import check_not_of_invoices
 from treasury.orders.rows import PayoutRow
 from treasury.orders.states import OPEN
-from treasury.pay.agreeing import added_plan, governed_plan, plan_as_shown
+from treasury.pay.agreeing import added_plan, check_partly, governed_plan, plan_as_shown
 from treasury.pay.funding import conversion_files, write_conversions
 from treasury.pay.funding_plans import kept_with_run
 from treasury.pay.parts import Part, split_run
@@ -97,7 +97,7 @@ def commit_payouts(desk: Desk, made: MadePlan) -> list[list[int]]:
     `LimitExceeded`, `ApprovalNeeded`, `PolicyChanged` and `RunHeld`.
     """
     plan, governed = made.payments, governed_plan(desk, made)
-    _check_partly(desk, plan)
+    check_partly(desk, plan)
     check_clock_before(desk, plan.run_key, governed.limits(plan.table))
     began, added = desk.ledger.run(plan.run_key) is not None, added_plan(desk, plan) if made.add else None
     agreed = None if made.agreed is None else plan_as_shown(desk, plan, made.agreed, add=made.add)
@@ -115,16 +115,6 @@ def commit_payouts(desk: Desk, made: MadePlan) -> list[list[int]]:
         commit_plan(desk.ledger, plan.run_key, plan.kind, content, agreed.sha256, plan.intents, rules)
         ids = open_orders(desk, plan.run_key, (row.row_ref for row in plan.rows))
     return list(batched(ids, ORDERS_PER_TASK))
-
-
-def _check_partly(desk: Desk, plan: PayoutPlan) -> None:
-    """Raise `InputError` where a part of a run that began would leave, and its approvals are for all of it."""
-    run = desk.ledger.run(plan.run_key)
-    if run is not None and plan.partly and plan.approvals and not run.plan.get("partly"):
-        raise InputError(
-            f"run {plan.run_key} was approved as a whole: what is funded of it does not leave alone; nothing was sent: "
-            "see to its money, or cancel what waits and pay it under another run key with --partly"
-        )
 
 
 def _add(
