@@ -26,6 +26,8 @@ def policy_of(text: str, name: str) -> Policy:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{name}: the policy is not valid TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{name}: the policy is not valid TOML: it is nested too deep") from None
     return parse_policy(content, name, line_of=lambda place: line_of(text, place))
 
 

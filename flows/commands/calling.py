@@ -14,6 +14,7 @@ from treasury.errors import InputError
 from treasury.payments.approving import signer
 from treasury.payments.governing import governing
 from treasury.private_files import read_bounded, why_unread
+from treasury.provider.bounded_json import check_depth
 from treasury.provider.catalogue import CATALOGUE, find_operation
 from treasury.provider.engine import MAX_BYTES
 from treasury.provider.notifications import read_notification
@@ -84,6 +85,7 @@ def _read_fields(text: str | None) -> dict[str, Any]:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{text[1:]} cannot be read: {why_unread(error)}") from None
     try:
+        check_depth(text or "")
         # A number keeps its digits: 0.10 stays 0.10.
         fields = json.loads(text or "{}", parse_float=Decimal, object_pairs_hook=_fields_once)
     except ValueError as error:

@@ -248,7 +248,7 @@ def explain_again(desk: Desk, named: str) -> int:
         if content is None:
             raise InputError(f"this ledger kept no decisions of {named}, and there is no such file")
         again, same = explain(content)
-    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, RecursionError) as error:
         raise InputError(f"{named} holds no decisions of a rebalancing ({type(error).__name__})") from None
     for line in as_lines(again):
         print(line)

@@ -154,6 +154,40 @@ def test_a_name_that_is_there_twice_is_refused(office: Office, sandbox: RunningS
     assert "w-twice" not in effects(sandbox)
 
 
+@pytest.mark.parametrize("name", ["r\n", "r\u200b1", "r\x00", "r" * 201, " r", "r "], ids=repr)
+def test_a_reference_that_no_answer_could_be_read_by_is_refused(
+    office: Office, sandbox: RunningSandbox, name: str
+) -> None:
+    """It was sent, and stayed unknown for ever."""
+    before = len(sandbox.orders())
+    for operation, field, fields in (
+        ("withdraw", "request_id", withdrawal(name, "27")),
+        (
+            "conversion_quote",
+            "xid",
+            {"symbol": "ETH-USDT", "amount": "5", "currency": "USDT", "side": "BUY", "xid": name},
+        ),
+    ):
+        ended = office.run("call", operation, "--json", json.dumps(fields), "--yes")
+        assert (ended.code, f"{operation}: {field}: must be" in one_line_error(ended)) == (2, True)
+    assert len(sandbox.orders()) == before
+
+
+def test_what_is_nested_too_deep_is_one_line_and_no_traceback(office: Office) -> None:
+    deep = "[" * 100_000
+    invoice = {"request_id": "p-deep", "payment_method": "on_line", "amount": "5", "currency": "USDT", "customer": deep}
+    (office.home / "deep.json").write_text(deep)
+    policy = office.file("deep.toml", f"a = {deep}")
+    for line in (
+        ("call", "payout", "--json", "@deep.json"),
+        ("call", "pay", "--json", json.dumps({**invoice, "product_name": "x", "customer_ref_id": "c"})),
+        ("rebalance", "--explain", "deep.json"),
+        ("policy", "check", policy),
+    ):
+        ended = office.run(*line)
+        assert (ended.code, one_line_error(ended).count("\n")) == (2, 1)
+
+
 def test_an_id_names_one_thing_and_every_night_goes_on(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:

@@ -40,10 +40,11 @@ from treasury.provider.conversion import ConversionExecute
 from treasury.provider.fiat_payouts import FiatPayoutQuote
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.orders import Pay, Withdraw
+from treasury.provider.reply_fields import MAX_ID
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.provider.service_rules import is_empty
 from treasury.rebalance.rebalancing import today_of
-from treasury.texts import as_it_looks, look_of_payee
+from treasury.texts import as_it_looks, is_clean, look_of_payee
 
 KIND = "call"
 
@@ -57,6 +58,8 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
     """Send an operation that moves no money; returns the whole answer. Raises as the client does."""
     if operation.effect is Effect.MOVES_MONEY:
         raise AssertionError(f"{operation.operation_name()} moves money")
+    if operation.effect is not Effect.READS and operation.reference is not None:
+        _check_readable(operation)
     if isinstance(operation, Pay):
         _check_reference(desk, operation)
     with _alone(desk, operation) if isinstance(operation, Pay) else nullcontext():
@@ -93,6 +96,14 @@ def _check_reference(desk: Desk, operation: Operation[Any]) -> None:
         is_taken = expected is not None or (order is not None and order.run_key != run_key_of_call(operation))
     if is_taken:
         raise _taken(operation)
+
+
+def _check_readable(operation: Operation[Any]) -> None:
+    """Refuse a reference by which no answer could be read: what was sent under it would stay unknown for ever."""
+    name = str(operation.reference_value)
+    if len(name) > MAX_ID or not is_clean(name) or name != name.strip():
+        rule = f"must be at most {MAX_ID} characters, none of them hidden, without a space before or after them"
+        raise InputError(f"{operation.operation_name()}: {operation.reference}: {rule}; nothing was sent")
 
 
 def _taken(operation: Operation[Any]) -> InputError:
@@ -256,12 +267,14 @@ def _planned(desk: Desk, operation: Operation[Any]) -> _Planned:
     """Judge an operation that moves money by the policy. Raises `LimitExceeded`."""
     _check_reference(desk, operation)
     run_key, name = run_key_of_call(operation), operation.operation_name()
+    recorded = desk.ledger.run(run_key) is not None
+    if not recorded:
+        _check_readable(operation)
     governed = govern(desk)
     quoted, newest = _quote_of(desk, operation), newest_order(desk.ledger)
     moved: Mapping[str, Decimal] | None = None
     if governed.policy is not None and quoted is not None and quoted.symbol is not None:
         moved = traded_on(desk.ledger, today_of(desk, governed.policy), (run_key,)).moved
-    recorded = desk.ledger.run(run_key) is not None
     limits = PayoutLimits() if governed.policy is None or governed.policy.payouts is None else governed.policy.payouts
     margin = limits.estimate_margin_percent
     at_most = _at_most(desk, operation, margin, run_key if recorded else None)

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringCon
 
 from treasury.masking import MASKED, last_of, mask
 from treasury.money import format_amount, parse_amount
+from treasury.provider.bounded_json import check_depth
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ def json_text(model: Callable[[Mapping[str, Any]], Any]) -> BeforeValidator:
     def read(value: object) -> object:
         if isinstance(value, str):
             try:
+                check_depth(value)
                 value = json.loads(value)
             except ValueError:
                 raise ValueError("must be a JSON object, or a string that holds one") from None
