@@ -109,14 +109,16 @@ def test_no_approval_is_asked_for_conversions_that_are_needed_no_more(
     assert kinds(sandbox) == ["payout"] * 3
 
 
-def test_a_run_may_have_the_name_of_a_rebalancing_that_was_looked_at(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    sandbox = start_sandbox(balances=HELD)
-    desk, rules, file = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+def test_no_payments_have_the_name_of_a_rebalancing(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    """While their rows waited every rebalancing of that day ended with an error."""
+    desk = open_desk(start_sandbox(balances={**HELD, "BTC": D(2)}).base_url)
+    rules, file = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
     found = rebalancing.plan_round(desk, rules, None)
-    rebalancing.keep_snapshot(desk, rebalancing.decisions_of(desk, found, rules))
-    assert fund_and_pay(desk, file, rules, tmp_path / "out", found.run_key)["counts"] == {"settled": 3}
+    for run_key in (found.run_key, f"{found.run_key}-2"):
+        with pytest.raises(InputError, match="is a name for a rebalancing: choose another run key"):
+            fund_and_pay(desk, file, rules, tmp_path / "out", run_key)
+    assert rebalancing.plan_round(desk, rules, None).plan == found.plan
+    assert fund_and_pay(desk, file, rules, tmp_path / "out", "rebalance-november")["counts"] == {"settled": 3}
 
 
 def test_without_its_reference_rates_what_lacks_nothing_is_paid_and_what_lacks_something_says_so(

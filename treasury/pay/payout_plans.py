@@ -35,6 +35,7 @@ from treasury.policy.limits import PayoutLimits
 from treasury.policy.model import Policy
 from treasury.policy_file import read_policy
 from treasury.provider.service_rules import ServiceRules
+from treasury.rebalance.rebalancing import is_key_of_day
 from treasury.sheets.cells import MAX_BYTES
 from treasury.sheets.mappings import Mappings, read_mappings
 from treasury.sheets.payments import PAYOUTS, SHEETS, PaymentSheet
@@ -201,6 +202,8 @@ def _reader(
         raise InputError(
             f"{request.run_key} is a name for the conversions of a run: choose a run key that does not end so"
         )
+    if is_key_of_day(request.run_key):  # the rebalancing of that day would take it for its own
+        raise InputError(f"{request.run_key} is a name for a rebalancing: choose another run key")
     if is_policy_key(request.run_key):  # a plan of its own would end the approvals of a policy that waits
         raise InputError(f"{request.run_key} is a name for a change of the policy: choose another run key")
 

@@ -48,9 +48,17 @@ def run_key_of_date(day: date) -> str:
     return f"rebalance-{day.isoformat()}"
 
 
+_OF_DAY = r"rebalance-\d{4}-\d\d-\d\d"
+
+
+def is_key_of_day(run_key: str) -> bool:
+    """Tell whether a run key is a name for a round of the rebalancing of a business date."""
+    return re.fullmatch(rf"{_OF_DAY}(-\d+)?", run_key) is not None
+
+
 def first_run_key(run_key: str) -> str:
     """The run key of the first round of a round's day, or of its payment run."""
-    found = re.fullmatch(r"(rebalance-\d{4}-\d\d-\d\d|.+\.fund)(-\d+)?", run_key)
+    found = re.fullmatch(rf"({_OF_DAY}|.+\.fund)(-\d+)?", run_key)
     return run_key if found is None else found[1]
 
 
