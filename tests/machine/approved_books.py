@@ -60,6 +60,8 @@ class Proposed:
     is_rejected: bool = False
     is_void: bool = False
     """Somebody wrote into what was decided about it."""
+    is_recorded: bool = False
+    """Its payments were recorded under it."""
 
     def is_replaced(self, *, is_signed: bool) -> bool:
         """Tell whether another one takes its place when its sheet is started again, and perhaps signed."""
@@ -95,6 +97,9 @@ class Books:
         if run in self.begun and self.begun[run][0] != sheet:
             return  # its rows are bound
         if run in self.begun and self.begun[run][1] == self.rules and (before is None or before.rules == self.rules):
+            if before is not None and before.sheet == sheet and self.has_lapsed(run, before):
+                again = Proposed(before.number + 1, sheet, self.rules, before.maker, before.is_signed, before.needed)
+                self.proposed[run].append(again)
             return
         if key is not None and self.rules.keys.get(key) != maker:
             return  # refused
@@ -107,6 +112,18 @@ class Books:
             return
         number = len(self.proposed.setdefault(run, [])) + 1
         self.proposed[run].append(Proposed(number, sheet, self.rules, maker, is_signed, needed))
+
+    def recorded(self, run: str, sheet: str) -> None:
+        """The payments of a sheet were recorded, or had been."""
+        plan = self.newest(run)
+        if plan is not None and run not in self.begun:
+            plan.is_recorded = True
+        self.begun[run] = (sheet, self.rules)
+
+    def has_lapsed(self, run: str, plan: Proposed) -> bool:
+        """Tell whether the approvals ended by which payments were recorded, before anything of them left."""
+        left = any(paid == run for paid, _ in self.left)
+        return plan.is_recorded and not left and len(self.counted(plan)) < plan.needed
 
     # --- approvals ---
 

@@ -126,7 +126,7 @@ class Office:
                 paying.propose(self.desk, plan, proposal=token)
             if records:
                 chunks = paying.commit(self.desk, file, run)
-                self.books.begun[run] = (sheet, self.books.rules)
+                self.books.recorded(run, sheet)
             else:
                 chunks = [execution.open_orders(self.desk, run)]
             for ids in chunks:
