@@ -260,7 +260,7 @@ def _judge_row(row: PayoutRow, limits: PaymentLimits) -> Iterator[tuple[str, str
         yield "qrcode", f"{rule} max_pay_amount, {format_amount(row.max_pay_amount)}", None
     address = listed_as(row.account, row.bank) if row.route is Route.WITHDRAWAL else None
     debit = row.amount if row.amount is not None else costs
-    countries = row.countries
+    countries = {} if getattr(limits, "countries", None) is None else row.countries
     for breach in judge(limits, Leaving(currency=row.currency, debit=debit, countries=countries, address=address)):
         match breach.limit:
             case "max_per_payout" if row.amount is None:
