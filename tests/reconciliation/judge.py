@@ -69,6 +69,8 @@ class AccountJudge:
     lots: dict[int, Decimal] = field(default_factory=dict)
     waiting: list[Flows] = field(default_factory=list)
     lines: list[StatementEntry] = field(default_factory=list)
+    read: list[int] = field(default_factory=list)
+    """When reports read the balance."""
     kept: list[Decimal] = field(default_factory=list)
     """Entries that a range has taken in: negative ones left."""
 
@@ -78,7 +80,9 @@ class AccountJudge:
             return self._open(night)
         self.waiting.append(night.flows)
         self.lines.extend(given)
-        if night.balance is None:
+        if night.balance is not None:
+            self.read.append(night.as_of)
+        else:
             return Judged(self.opening.balance, None, None, None, None, dict(self.lots))
         assert self.opening.balance is not None
         change = night.balance - self.opening.balance
@@ -87,14 +91,14 @@ class AccountJudge:
             self.entries += flows.received - flows.arrived - flows.fees
             found, returned = found + flows.found, returned + flows.returned
         out_early, in_early = [found] if found else [], [returned] if returned else []
-        out_lines: list[Decimal] = []
-        in_lines: list[Decimal] = []
+        out_lines: list[tuple[Decimal, int | None]] = []
+        in_lines: list[tuple[Decimal, int | None]] = []
         for line in self.lines:
             if line.booked_on is not None and line.booked_on > day_of(self.opening.as_of):
                 self.entries += line.amount if comes_in(line) else -line.amount
                 (in_early if comes_in(line) else out_early).append(line.amount)
             else:
-                (in_lines if comes_in(line) else out_lines).append(line.amount)
+                (in_lines if comes_in(line) else out_lines).append((line.amount, self._found_until(line)))
         dated = any(line.booked_on is not None for line in self.lines)
         self.waiting, self.lines = [], []
         below, above = self._reach(night)
@@ -115,6 +119,7 @@ class AccountJudge:
         if night.balance is None:
             return Judged(None, None, None, None, None, {})
         self.opening = night
+        self.read.append(night.as_of)
         below, above = self._reach(night)
         return Judged(night.balance, night.balance, ZERO, -below, above, {})
 
@@ -158,21 +163,34 @@ class AccountJudge:
             self.lots[night.as_of] = left
         return contested
 
-    def _state(self, outs: Sequence[Decimal], ins: Sequence[Decimal]) -> str | None:
-        """Let lines without a day end lots of their sign."""
+    def _found_until(self, line: StatementEntry) -> int | None:
+        """Say when the last report was made whose lot a line may end: the first after its day and the next one."""
+        if line.booked_on is None:
+            return None
+        over = line.booked_on + timedelta(days=2)
+        return next((at for at in self.read if day_of(at) >= over), None)
+
+    def _state(
+        self, outs: Sequence[tuple[Decimal, int | None]], ins: Sequence[tuple[Decimal, int | None]]
+    ) -> str | None:
+        """Let lines without a day later than the opening's end lots of their sign."""
         for amounts, sign in ((outs, -1), (ins, 1)):
-            for amount in amounts:
-                self.entries += sign * self._end(amount, lambda lot, sign=sign: (lot > 0) == (sign > 0))  # type: ignore[misc]
+            for amount, until in amounts:
+                self.entries += sign * self._end(amount, lambda lot, sign=sign: (lot > 0) == (sign > 0), until)  # type: ignore[misc]
         return "several lines without a day" if len(outs) > 1 or len(ins) > 1 else None
 
     def _sum(self, which: Callable[[Decimal], bool]) -> Decimal:
         return sum((amount for amount in self.lots.values() if which(amount)), ZERO)
 
-    def _end(self, amount: Decimal, which: Callable[[Decimal], bool]) -> Decimal:
-        """End lots of `which` up to `amount`, an equal one first, else the oldest; return how much ended."""
+    def _end(self, amount: Decimal, which: Callable[[Decimal], bool], until: int | None = None) -> Decimal:
+        """End lots of `which` up to `amount`, an equal one first, else the oldest; return how much ended.
+
+        `until`: only those that were found until then.
+        """
         ended = ZERO
-        equal = [at for at in sorted(self.lots) if which(self.lots[at]) and abs(self.lots[at]) == amount]
-        for at in equal[:1] or [at for at in sorted(self.lots) if which(self.lots[at])]:
+        may = [at for at in sorted(self.lots) if which(self.lots[at]) and (until is None or at <= until)]
+        equal = [at for at in may if abs(self.lots[at]) == amount]
+        for at in equal[:1] or may:
             part = min(abs(self.lots[at]), amount - ended)
             ended += part
             self.lots[at] -= part.copy_sign(self.lots[at])
