@@ -219,12 +219,18 @@ def test_a_plan_leaves_open_at_most_a_smallest_trade_for_each_other_asset_more_t
 ) -> None:
     """The rule takes one asset after the other, the oracle all at once: it finds what leaves the least rest.
 
-    A purchase is raised to the smallest trade, so each asset that is bought first may take that much from the last. For
-    floors the oracle also spends an asset that obligations brought below its minimum, which the rule keeps.
+    A purchase is raised to the smallest trade, so each asset that is bought first may take that much from the last; and
+    it may take what alone could have paid for the last, where something else could have paid for it. For floors the
+    oracle also spends an asset that obligations brought below its minimum, which the rule keeps.
     """
     plan = planned(treasury)
     lacking = sum(each.need + each.floor > each.expected for each in treasury.holdings)
     more = treasury.terms.min_trade * max(lacking - 1, 1)
+    lacks = {each.asset for each in plan.shortfalls if each.purpose is not Purpose.BAND}
+    pays = {(pair.asset, pair.against) for pair in treasury.pairs}
+    pays |= {(against, asset) for asset, against in pays}
+    elsewhere = (each for each in plan.conversions if each.receive_currency not in lacks)
+    more += sum(each.value for each in elsewhere if any((each.currency, asset) in pays for asset in lacks))
     is_low = any(each.expected - each.need < each.minimum for each in treasury.after(plan.conversions).holdings)
     compared = list(zip(open_values(treasury, plan)[:2], oracle.best(treasury)[:2], strict=True))
     for mine, least in compared[:1] if is_low else compared:
