@@ -151,6 +151,8 @@ def check(file: Path, /, *, days: int = 90) -> int:
         How far back.
 
     """
+    if days < 0:
+        raise InputError("--days is a number of days, zero or more")
     policy = read_policy(file)
     *lines, last = _met(configured_desk(), policy, days, all_lines=True)
     for line in (*_calendar_warnings(policy), *left_open(policy), *lines):

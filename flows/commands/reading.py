@@ -53,7 +53,7 @@ def payees() -> int:
         names = f"  {len(each.names)} names" if len(each.names) > 1 else ""
         paid = f"{count_of(each.payments, 'payment')}  {times}"
         print(f"{each.shown}  {paid}{names}  {sums}  treasury payee {each.reference}".replace("    ", "  "))
-    print(f"{len(found)} payees")
+    print(count_of(len(found), "payee"))
     return DONE
 
 

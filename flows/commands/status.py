@@ -67,5 +67,5 @@ def balance() -> int:
             if row[name] != "0"
         )
         print(f"{row['currency']}: {row['balance']}{held}{open_ends}")
-    print(f"{len(rows)} balances")
+    print(count_of(len(rows), "balance"))
     return TROUBLE if any(row["balance"] is None for row in rows) else DONE

@@ -207,6 +207,7 @@ def bad_commands() -> dict[str, tuple[list[str], str]]:
         "pay with a follow that is no number": ([*pay, "r-1", "--follow", "soon"], "soon"),
         "pay with a negative follow": ([*pay, "r-1", "--follow", "-5"], "follow"),
         "pay with a follow that is not a number": ([*pay, "r-1", "--follow", "nan"], "follow"),
+        "check a policy by days to come": (["policy", "check", policy, "--days", "-5"], "--days"),
         "rebalance without its policy": (["rebalance", "--policy", "{home}/none.toml"], "none.toml"),
         "rebalance by a policy that is no TOML": (["rebalance", "--policy", "{home}/broken"], "broken"),
         "rebalance with balances that are not there": (

@@ -98,7 +98,7 @@ def test_money_that_is_gone_is_a_sum_here_and_beside_its_balance(office: Office,
     assert office.run("reconcile").code == 5
     assert standing(office)["unexplained"] == {"USDT_TRC20": "-5"}
     ended = office.run("balance")
-    assert (ended.code, ended.last) == (0, "1 balances")
+    assert (ended.code, ended.last) == (0, "1 balance")
     [line] = [line for line in ended.out.splitlines() if line.startswith("USDT_TRC20")]
     assert line == "USDT_TRC20: 985  held for orders 20  unexplained -5"
 
