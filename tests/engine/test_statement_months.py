@@ -128,6 +128,19 @@ def test_a_line_that_another_file_has_in_another_currency_is_not_accepted_with_i
         clock_of(desk).move(DAY)
 
 
+def test_a_line_that_is_put_right_ends_what_an_earlier_file_said_in_another_currency(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """Also where it had that currency before, and where the wrong one came first."""
+    statement = tmp_path / "statement.csv"
+    for number, currency in enumerate(("USDT_TRC20", "USDC_ERC20", "USDT_TRC20", "ETH", "USDT_TRC20")):
+        statement.write_text(f"order_no,currency,amount\nX1,{currency},40\n")
+        report = night(desk, tmp_path / f"{number}", statement=statement)
+        standing = [each for each in report["breaks"] if each["lifecycle"] != "resolved"]
+        assert [each["currency"] for each in standing if each["class"] == "missing_in_ledger"] == [currency]
+        clock_of(desk).move(DAY)
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_lines_explain_nothing_that_are_given_while_people_are_listed_and_others_go_on_to(
     before: bool, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path

@@ -17,6 +17,9 @@ from treasury.reconciliation.classes import BALANCE_CLASSES, CHANGED, UNREMARKAB
 from treasury.reconciliation.entries import INCOMING, StatementEntry
 from treasury.reconciliation.evidence import difference, evidence
 
+LINE = "statement "
+"""Beginning of the subject of what a line of a statement shows."""
+
 NOTIFICATION = "notification "
 """Beginning of the subject of what a notification told."""
 
@@ -145,7 +148,7 @@ def of_statement(entries: Sequence[StatementEntry], known_numbers: Collection[st
             continue
         if entry.has_effect or is_unexpected:
             yield Finding(
-                subject=f"statement {entry.order_no}",
+                subject=f"{LINE}{entry.order_no}",
                 name="unexpected_deposit" if is_unexpected else "missing_in_ledger",
                 request_id=entry.request_id,
                 currency=entry.currency,

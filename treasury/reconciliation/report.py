@@ -199,15 +199,15 @@ def _covered(night: ReconciliationInput, asked: Collection[str], accounts: Seque
     if not night.scope.is_whole:
         return frozenset()
     rolled = {account.currency for account in accounts if account.closing is not None}
-    known = (each.found for each in night.known_breaks.values())
+    known = [each.found for each in night.known_breaks.values()]
     lots = (found.subject for found in known if found.name in BALANCE_CLASSES)
+    numbers = {entry.order_no for entry in night.entries}
     return frozenset(
         {
             *asked,
             *(each["request_id"] for each in (*night.card_users, *night.receipts)),
             *(subject for subject in lots if subject.split()[1] in rolled),
-            *(f"statement {entry.order_no}" for entry in night.entries),
-            *(f"statement {entry.order_no} {entry.currency}" for entry in night.entries),
+            *(each.subject for each in known if each.subject.startswith(findings.LINE) and each.order_no in numbers),
             *(f"{findings.NOTIFICATION}{each['order_no'] or each['request_id']}" for each in night.notices),
         }
     )
