@@ -55,6 +55,20 @@ def test_an_order_is_named_by_its_request_id_or_its_number(open_ledger: OpenLedg
     assert unknown_notices(ledger, notices[2].received_at - 1) == []
 
 
+def test_money_that_comes_in_is_an_order_of_ours_by_its_request_id_alone(open_ledger: OpenLedger) -> None:
+    """A service may count deposits by themselves: the first one has the number of the first payout."""
+    ledger = open_ledger()
+    [order] = commit(ledger, "a")
+    ledger.note(order, order_no="1")
+    named = [
+        {"request_id": "d-1", "order_no": "1", "order_type": "charge"},
+        {"request_id": order.request_id, "order_type": "charge"},
+    ]
+    keep_notifications(ledger, named)
+    deposit, back = open_notices(ledger, 9)
+    assert orders_of(ledger, [deposit, back]) == {back.id: order.id}
+
+
 def test_a_card_user_is_named_by_the_services_id(open_ledger: OpenLedger) -> None:
     """A number, as card notifications have it; of an order, and of a stranger, no user is named."""
     ledger = open_ledger()

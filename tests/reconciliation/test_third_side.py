@@ -66,6 +66,15 @@ def test_an_order_whose_number_the_ledger_does_not_know_is_found_by_the_one_that
     assert classed(side(**SETTLED | {"known_order_no": None}), entry(amount="900")) == "amount_mismatch"
 
 
+def test_a_line_that_names_another_order_by_its_request_id_is_of_that_one_alone() -> None:
+    """A service that counts the orders of each operation by themselves has one number twice."""
+    other = SETTLED | {"request_id": "r2", "operation": "withdraw", "currency": "ETH", "seen_currency": "ETH"}
+    frame = pd.DataFrame([side(**SETTLED), side(**other)], columns=list(COLUMNS), dtype=object)
+    given = [entry(request_id="r2", order_type="extract", currency="ETH")]
+    night = ReconciliationInput(AS_OF, in_parts(frame, 1), entries=given, known_numbers={"P1", "r1", "r2"})
+    assert list(build_with_orders(night)[1]["class"]) == ["matched", "matched"]
+
+
 def test_between_two_statements_nothing_is_missing() -> None:
     """One file shows an order of three weeks before, another one of today: neither is about the days between."""
     weeks = 21 * DAY

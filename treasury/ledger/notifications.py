@@ -15,6 +15,7 @@ from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.provider.fields import is_blank
+from treasury.reconciliation.entries import INCOMING
 from treasury.texts import cut_text
 
 TRAVELLING = frozenset(("sign", "sign_type", "timestamp", "nonce"))
@@ -126,15 +127,18 @@ def open_notices(ledger: Ledger, most: int) -> list[Notice]:
 def orders_of(ledger: Ledger, notices: Iterable[Notice]) -> dict[int, int]:
     """Return the id of the order of ours that each of these notifications names, by the notification's id.
 
-    It is named by a request id that the order has, or under one of its quotes had; else by its number.
+    It is named by a request id that the order has, or under one of its quotes had; else by its number, but not where
+    money comes in: a service may count what comes in by itself.
     """
     orders, quotes, some = schema.orders.c, schema.quotes.c, list(notices)
     asked = {each.request_id for each in some if each.request_id}
     by_request = dict(_pairs(ledger, select(quotes.request_id, quotes.order_id).where(quotes.request_id.in_(asked))))
     by_request |= dict(_pairs(ledger, select(orders.request_id, orders.id).where(orders.request_id.in_(asked))))
-    numbers = {each.order_no for each in some if each.order_no and each.request_id not in by_request}
-    by_number = dict(_pairs(ledger, select(orders.order_no, orders.id).where(orders.order_no.in_(numbers))))
-    found = ((each.id, by_request.get(each.request_id) or by_number.get(each.order_no)) for each in some)
+    numbers = {each.id: each.order_no for each in some if each.order_no and each.order_type not in INCOMING}
+    by_number = dict(
+        _pairs(ledger, select(orders.order_no, orders.id).where(orders.order_no.in_(set(numbers.values()))))
+    )
+    found = ((each.id, by_request.get(each.request_id) or by_number.get(numbers.get(each.id))) for each in some)
     return {number: order_id for number, order_id in found if order_id is not None}
 
 

@@ -39,6 +39,10 @@ class Lines:
         self._by_name = _by_name(entry for entry in entries if not entry.is_incoming)
         self._back = _by_name(entry for entry in entries if entry.is_incoming and entry.has_moved)
         self._policy = policy
+        asked = {entry.request_id for entry in entries if entry.request_id}
+        read = parts(("request_id",)) if asked else ()
+        self._named = {name for part in read for name in asked.intersection(part["request_id"])}
+        """Request ids of orders that lines name."""
         self._periods = self._periods_of(parts)
 
     def beside(self, both_sides: pd.DataFrame) -> pd.DataFrame:
@@ -51,8 +55,11 @@ class Lines:
         return both_sides.join(pd.DataFrame(third, index=both_sides.index, columns=list(LINE_COLUMNS), dtype=object))
 
     def _of(self, row: Mapping[Any, Any]) -> Sequence[StatementEntry]:
-        found = {entry.order_no: entry for name in _NAMES for entry in self._by_name.get(row[name], ())}
-        return tuple(found.values())
+        """Return the lines of an order: not those that name another order's request id, whatever their number."""
+        found = (entry for name in _NAMES for entry in self._by_name.get(row[name], ()))
+        names = (row["request_id"], None)
+        ours = (each for each in found if each.request_id in names or each.request_id not in self._named)
+        return tuple({entry.order_no: entry for entry in ours}.values())
 
     def _came_back(self, row: Mapping[Any, Any]) -> dict[str, Any]:
         """Say of an order whose money a line shows coming in again, under its request id, that it has not arrived."""
