@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.answers import ABSENT, PAYOUT, QUERY, accepted, ok, shown
 from tests.engine.nights import DAY, OpenDesk, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
@@ -83,3 +84,26 @@ def test_what_is_taken_back_between_its_question_and_the_report_is_told_by_the_n
     assert "a" not in classes(remake(desk, sweep_id, tmp_path / "1"))
     assert classes(night(desk, tmp_path / "2"))["a"] == "reversed_after_final new"
     assert classes(night(desk, tmp_path / "3"))["a"] == "reversed_after_final persisting"
+
+
+@pytest.mark.parametrize(
+    ("between", "said"),
+    [
+        (lambda _: (500, {}), "query_failed"),
+        (shown(99, currency="USDT_TRC20", fee_amount="9"), "orphan_success"),
+        (shown(22, currency="USDT_TRC20"), "orphan_success"),
+    ],
+)
+def test_an_end_that_was_taken_back_and_is_as_before_stays_a_break_whatever_one_night_shows(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, between: Any, said: str
+) -> None:
+    desk, settled = open_desk(service.base_url), shown(99, currency="USDT_TRC20", fee_amount="0.5")
+    service.plans |= {PAYOUT: [accepted], QUERY: [lambda _: ABSENT], "/v1/balance/partner": [ok(balance="100")]}
+    pay(desk, sheet(tmp_path, ("a", "10", "12345670001")), tmp_path / "out", seconds=0)
+    told = []
+    for number, answer in enumerate((settled, shown(44, currency="USDT_TRC20"), settled, between, settled, settled)):
+        service.plans[QUERY] = [answer]
+        told.append(classes(night(desk, tmp_path / f"{number}")).get("a"))
+        clock_of(desk).move(DAY)
+    kept = "orphan_success persisting"
+    assert told == [None, "reversed_after_final new", kept, f"{said} persisting", kept, kept]

@@ -56,6 +56,21 @@ def test_what_the_ledger_corrected_itself_stays_until_a_person_accepts_it(name: 
     assert (gone.lifecycle, gone.accepted is not None) == ("resolved", True)
 
 
+@pytest.mark.parametrize("name", ["reversed_after_final", "orphan_success"])
+def test_what_else_is_found_takes_nobody_the_break_that_only_a_person_ends(name: str) -> None:
+    """A warning does not take its place; what comes first does, until that is over."""
+    old, warning, failed = finding(name=name), finding(name="fee_variance"), finding(name="query_failed")
+    known = {old.id: KnownBreak(old, NOW)}
+    assert [each.found.name for each in lives(warning, known=known)] == [name]
+    assert [each.found.name for each in lives(warning, known=known, acceptances=accepted(old))] == ["fee_variance"]
+    assert [each.found.name for each in lives(failed, known=known)] == ["query_failed"]
+    night: dict[str, Any] = {"known": {old.id: KnownBreak(failed, NOW, old)}, "covered": frozenset({old.id})}
+    [back] = lives(**night)
+    assert (back.found.name, back.lifecycle, back.counts) == (name, "persisting", True)
+    [gone] = lives(**night, acceptances=accepted(old))
+    assert gone.lifecycle == "resolved"
+
+
 @pytest.mark.parametrize(
     ("days", "bucket"), [(0, "0-1"), (1, "0-1"), (2, "2-7"), (7, "2-7"), (8, "8-30"), (30, "8-30"), (31, "over 30")]
 )

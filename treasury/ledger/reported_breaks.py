@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, case, delete, exists, func, insert, select, update
 
 from treasury.approving.tokens import Verb
 from treasury.ledger import schema
@@ -12,7 +12,7 @@ from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import reports_before, seal_of_breaks
 from treasury.money import format_amount
-from treasury.reconciliation.breaks import RESOLVED, Break, Finding, KnownBreak
+from treasury.reconciliation.breaks import KEPT, RESOLVED, Break, Finding, KnownBreak
 from treasury.reconciliation.classes import BALANCE_CLASSES
 from treasury.reconciliation.scope import Scope
 
@@ -25,9 +25,13 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     table = schema.breaks
     made = [row.sweep_id for row in reports_before(ledger, sweep_id, schema.reports.c.books == Scope().books)]
     place = _place(made, table.c.sweep_id)
-    latest = select(table.c.break_id, func.max(place).label("place")).where(table.c.sweep_id.in_(made))
-    last = latest.group_by(table.c.break_id).subquery()
-    query = select(table).join(last, (last.c.break_id == table.c.break_id) & (last.c.place == place))
+
+    def last_rows(*which: ColumnElement[bool]) -> Select[Any]:
+        latest = select(table.c.break_id, func.max(place).label("place")).where(table.c.sweep_id.in_(made), *which)
+        last = latest.group_by(table.c.break_id).subquery()
+        return select(table).join(last, (last.c.break_id == table.c.break_id) & (last.c.place == place))
+
+    query = last_rows()
     decided, report = schema.decisions.c, schema.reports.c
     query = query.outerjoin(schema.reports, report.sweep_id == table.c.sweep_id)
     is_withdrawal = (decided.verb == Verb.WITHDRAW.value) & (decided.named == table.c.break_id)
@@ -35,7 +39,13 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     is_back = table.c.name.not_in(BALANCE_CLASSES) & exists().where(ended_since).correlate(table, schema.reports)
     is_open = (table.c.lifecycle != RESOLVED) | is_back
     rows = ledger.read(query.where(is_open).order_by(table.c.break_id))
-    return {row.break_id: KnownBreak(_finding(row), row.first_seen) for row in rows}
+    kept = {  # by its first day, too: one that ended and began anew is another one
+        (row.break_id, row.first_seen): _finding(row) for row in ledger.read(last_rows(table.c.name.in_(KEPT)))
+    }
+    return {
+        row.break_id: KnownBreak(_finding(row), row.first_seen, kept.get((row.break_id, row.first_seen)))
+        for row in rows
+    }
 
 
 def _place(made: Sequence[int], sweep_id: ColumnElement[int]) -> ColumnElement[int]:

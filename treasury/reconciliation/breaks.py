@@ -95,10 +95,14 @@ AGE_BUCKETS = ((1, "0-1"), (7, "2-7"), (30, "8-30"))
 
 @dataclass(frozen=True)
 class KnownBreak:
-    """A break as the last report had it, and when it was first seen."""
+    """A break as the last report had it, and when it was first seen.
+
+    `kept`: as the last report had it that showed it in a class of `KEPT`.
+    """
 
     found: Finding
     first_seen: int
+    kept: Finding | None = None
 
 
 def assign_lifecycle(
@@ -118,14 +122,27 @@ def assign_lifecycle(
     A break that is not found any more and was neither corrected nor accepted stays, in every report that `is_whole`.
     """
     now = {finding.id: finding for finding in findings}
-    breaks = [_living(finding, known.get(key), acceptances.get(key), policy, as_of) for key, finding in now.items()]
+    breaks = []
+    for key, finding in now.items():
+        kept = _kept(known.get(key), acceptances.get(key))
+        first = min((finding, kept or finding), key=lambda each: PRIORITY[each.name])
+        breaks.append(_living(first, known.get(key), acceptances.get(key), policy, as_of))
     for key, old in known.items() if is_whole else ():
         if key not in now:
-            last = _living(old.found, old, acceptances.get(key), policy, as_of)
+            found = _kept(old, acceptances.get(key)) or old.found
+            last = _living(found, old, acceptances.get(key), policy, as_of)
             accepted = last.accepted is not None and last.accepted.ends_at is None  # else it counts again one day
-            ended = accepted or (key in covered and old.found.name not in KEPT)
+            ended = accepted or (key in covered and found.name not in KEPT)
             breaks.append(replace(last, lifecycle=RESOLVED, severity="low") if ended else last)
     return sorted(breaks, key=_place)
+
+
+def _kept(known: KnownBreak | None, acceptance: Acceptance | None) -> Finding | None:
+    """Return what only a person ends of a break, and nobody accepted: whatever else is found about its order since."""
+    if known is None:
+        return None
+    kept = known.found if known.found.name in KEPT else known.kept
+    return None if kept is None or _accepted_as(kept, acceptance) is not None else kept
 
 
 def standing_breaks(
