@@ -61,7 +61,7 @@ def test_money_that_comes_in_is_an_order_of_ours_by_its_request_id_alone(open_le
     [order] = commit(ledger, "a")
     ledger.note(order, order_no="1")
     named = [
-        {"request_id": "d-1", "order_no": "1", "order_type": "charge"},
+        {"request_id": "d-1", "order_no": "1", "order_type": "Charge"},
         {"request_id": order.request_id, "order_type": "charge"},
     ]
     keep_notifications(ledger, named)

@@ -101,8 +101,9 @@ def _row(ledger: Ledger, body: Mapping[str, Any]) -> dict[str, Any]:
         "status": body.get("status"),
     }
     texts = {name: None if is_blank(value) else cut_text(str(value), LONGEST) for name, value in named.items()}
-    code = texts["currency"]
+    code, kind = texts["currency"], texts["order_type"]
     texts["currency"] = None if code is None else code[:LONGEST_CODE].upper()  # as in answers
+    texts["order_type"] = None if kind is None else kind.casefold()  # as in statements
     return {
         "digest": ledger.key.keyed_hash(json.dumps(said, sort_keys=True, default=str)),
         "received_at": ledger.now(),

@@ -163,13 +163,14 @@ def of_notices(notices: Sequence[Mapping[str, Any]], known_numbers: set[str]) ->
     """Orders that the platform notified us of, and behind which no intent of this ledger stands; of money that came in
     those that cannot be asked about, for lack of a request id that is one."""
     for notice in notices:
-        if known_numbers & {notice["request_id"], notice["order_no"]}:
+        kind, is_incoming = notice["order_type"] or "order", notice["order_type"] in INCOMING
+        # The number of what comes in may be that of an operation that is counted by itself.
+        if known_numbers & {notice["request_id"], None if is_incoming and notice["request_id"] else notice["order_no"]}:
             continue
         try:
             amount = parse_reply_amount(notice["amount"] or "0")
         except ValueError:
             amount = ZERO
-        kind, is_incoming = notice["order_type"] or "order", (notice["order_type"] or "").casefold() in INCOMING
         words = f"{kind}, status {notice['status'] or 'not said'}, last told {_when(notice['received_at'])}"
         yield Finding(
             subject=f"{NOTIFICATION}{notice['order_no'] or notice['request_id']}",
