@@ -203,6 +203,11 @@ def _agree_to(desk: Desk, run_key: str, *, signed: bool) -> str | None:
             code = approving.newest(desk, run_key).code
             raise InputError(f"name the plan that you saw: --plan {code} (treasury show {run_key} shows it)")
         return None
+    if waiting.shown is None:
+        raise InputError(
+            f"what run {run_key} pays was recorded, and is not shown any more: start it again; where it needs approvals "
+            "anew, that shows it, and names its plan; nothing was recorded"
+        )
     show_waiting(desk, waiting)
     if input("Approve this plan? [y/N] ").strip().lower() not in ("y", "yes"):
         raise InputError("not approved; nothing was recorded (treasury reject says no)")
