@@ -205,8 +205,8 @@ def _agree_to(desk: Desk, run_key: str, *, signed: bool) -> str | None:
         return None
     if waiting.shown is None:
         raise InputError(
-            f"what run {run_key} pays was recorded, and is not shown any more: start it again. Where it needs "
-            "approvals anew, its start shows it, and names the plan. Nothing was approved"
+            f"the payments of run {run_key} were recorded, and its plan is not shown any more: start the run again; "
+            "where it needs new approvals, that start shows the plan; nothing was approved"
         )
     show_waiting(desk, waiting)
     if input("Approve this plan? [y/N] ").strip().lower() not in ("y", "yes"):

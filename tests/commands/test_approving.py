@@ -235,5 +235,7 @@ def test_a_terminal_shows_the_plan_and_asks(listed: Office) -> None:
     assert listed.run("stop", "--by", "Somebody", "--why", "a look first").code == 0
     assert listed.run(*pay_line(listed, "asked", account="12345670051")).code == 4
     said = on_a_terminal(listed, ["approve", "asked", "--key", key(listed, "cleo")], [])
-    assert (said.code, "is not shown any more: start it again" in " ".join(said.out.split())) == (2, True), said.out
+    assert (said.code, "is not shown any more: start the run again" in " ".join(said.out.split())) == (2, True), (
+        said.out
+    )
     assert listed.run("stop", "--lift", "--key", key(listed, "ben")).code == 0

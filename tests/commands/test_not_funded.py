@@ -91,14 +91,18 @@ def test_of_two_runs_the_one_that_was_recorded_first_has_the_money(open_one: Cal
     assert available(sandbox, "USDT_TRC20") == 300
 
 
-def test_a_run_that_was_approved_as_a_whole_does_not_leave_in_parts(open_one: Callable[..., Any]) -> None:
-    office, sandbox = open_one("800")
-    rules = office.home / "policy.toml"
-    rules.write_text('[payouts.one_approval_above]\nUSDT_TRC20 = "100"\n')
+def approved_above(office: Office, amount: str) -> None:
+    """The whole sheet is approved, for its run is above this amount, and waits for money."""
+    rules = office.file("policy.toml", f'[payouts.one_approval_above]\nUSDT_TRC20 = "{amount}"\n')
     assert office.run("policy", "adopt", rules, "--by", "Ada Example").code == 0
     assert pay(office).code == 3
     assert office.run("approve", "run", "--by", "Ben Example").code == 0
     assert pay(office).last == "0 settled, 3 not sent"
+
+
+def test_a_run_that_was_approved_as_a_whole_does_not_leave_in_parts(open_one: Callable[..., Any]) -> None:
+    office, sandbox = open_one("800")
+    approved_above(office, "100")
     ended = pay(office, "--partly")
     assert (ended.code, "was approved as a whole" in one_line_error(ended)) == (2, True)
     assert sandbox.orders() == []
@@ -108,12 +112,7 @@ def test_a_run_that_was_approved_as_a_whole_does_not_leave_in_parts(open_one: Ca
 
 def test_a_part_of_a_sheet_that_was_approved_as_a_whole_does_not_leave_alone(open_one: Callable[..., Any]) -> None:
     office, sandbox = open_one("800")
-    rules = office.home / "policy.toml"
-    rules.write_text('[payouts.one_approval_above]\nUSDT_TRC20 = "350"\n')
-    assert office.run("policy", "adopt", rules, "--by", "Ada Example").code == 0
-    assert pay(office).code == 3
-    assert office.run("approve", "run", "--by", "Ben Example").code == 0
-    assert pay(office).last == "0 settled, 3 not sent"
+    approved_above(office, "350")
     below = pay(office, "--partly", rows=ROWS[:1])
     assert (below.code, "was approved as a whole" in one_line_error(below)) == (2, True)
     above = pay(office, rows=ROWS[1:2])

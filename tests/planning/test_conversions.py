@@ -227,10 +227,13 @@ def test_a_plan_leaves_open_at_most_a_smallest_trade_for_each_other_asset_more_t
     lacking = sum(each.need + each.floor > each.expected for each in treasury.holdings)
     more = treasury.terms.min_trade * max(lacking - 1, 1)
     lacks = {each.asset for each in plan.shortfalls if each.purpose is not Purpose.BAND}
-    pays = {(pair.asset, pair.against) for pair in treasury.pairs}
-    pays |= {(against, asset) for asset, against in pays}
-    elsewhere = (each for each in plan.conversions if each.receive_currency not in lacks)
-    more += sum(each.value for each in elsewhere if any((each.currency, asset) in pays for asset in lacks))
+    payers: defaultdict[str, set[str]] = defaultdict(set)
+    for pair in treasury.pairs:
+        payers[pair.asset].add(pair.against)
+        payers[pair.against].add(pair.asset)
+    for each in plan.conversions:
+        if each.receive_currency not in lacks and len(payers[each.receive_currency]) > 1:
+            more += each.value if any(payers[asset] == {each.currency} for asset in lacks) else 0
     is_low = any(each.expected - each.need < each.minimum for each in treasury.after(plan.conversions).holdings)
     compared = list(zip(open_values(treasury, plan)[:2], oracle.best(treasury)[:2], strict=True))
     for mine, least in compared[:1] if is_low else compared:

@@ -212,6 +212,15 @@ def test_a_notification_of_money_that_came_in_is_no_payment(kind: str, name: str
     assert (found.name, found.difference, found.amount) == (name, D(difference), 50)
 
 
+@pytest.mark.parametrize(("kind", "told"), [("charge", ["unexpected_deposit"]), ("withdraw", [])])
+def test_a_notification_of_money_that_came_in_is_not_known_by_the_number_of_a_payment(
+    kind: str, told: list[str]
+) -> None:
+    notice = {"request_id": "d-1", "order_no": "N1", "amount": "50", "currency": "USDT", "order_type": kind}
+    found = of_notices([{**notice, "status": "99", "received_at": AS_OF}], {"N1"})
+    assert [each.name for each in found] == told
+
+
 def test_card_users_are_counted_by_how_far_they_have_come() -> None:
     users = [user("0"), user("4"), user("3", **PASSED_ONCE), user(None, answer="failed", kyc_status="2"), user("9")]
     found = funnel_of(users, ["card user u"])

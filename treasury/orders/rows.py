@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -267,17 +268,22 @@ def countries_named(
     return {name: by for name, by in said.items() if name is not None}
 
 
-_BIC_NAMES = ("swift", "swiftcode", "bic", "biccode", "swiftbic")
+BIC_NAMES = ("swift", "swiftcode", "bic", "biccode", "swiftbic")
 
 
 def country_of_number(name: str, value: str) -> str | None:
     """Return the country of an IBAN, or of a BIC in a column of that name; None of any other number."""
+    from schwifty import BIC, IBAN
+    from schwifty.exceptions import SchwiftyException
+
     plain = re.sub(r"[\s-]", "", value).upper()
-    if re.fullmatch(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", plain):
-        digits = "".join(str(int(each, 36)) for each in plain[4:] + plain[:4])
-        return plain[:2] if int(digits) % 97 == 1 else None
-    is_bic = re.sub(r"[^a-z]", "", name.removeprefix("field.").casefold()) in _BIC_NAMES
-    return plain[4:6] if is_bic and re.fullmatch(r"[A-Z0-9]{4}[A-Z]{2}[A-Z0-9]{2}([A-Z0-9]{3})?", plain) else None
+    is_bic = re.sub(r"[^a-z]", "", name.removeprefix("field.").casefold()) in BIC_NAMES
+    with suppress(SchwiftyException):
+        if re.match(r"[A-Z]{2}[0-9]{2}", plain):
+            return str(IBAN(plain).country_code)
+        if is_bic:
+            return str(BIC(plain).country_code)
+    return None
 
 
 @dataclass(frozen=True)

@@ -164,8 +164,9 @@ def of_notices(notices: Sequence[Mapping[str, Any]], known_numbers: set[str]) ->
     those that cannot be asked about, for lack of a request id that is one."""
     for notice in notices:
         kind, is_incoming = notice["order_type"] or "order", notice["order_type"] in INCOMING
-        # The number of what comes in may be that of an operation that is counted by itself.
-        if known_numbers & {notice["request_id"], None if is_incoming and notice["request_id"] else notice["order_no"]}:
+        # A service may count what comes in by itself: its number may be that of an order of ours.
+        by_number = None if is_incoming and notice["request_id"] else notice["order_no"]
+        if known_numbers & {notice["request_id"], by_number}:
             continue
         try:
             amount = parse_reply_amount(notice["amount"] or "0")

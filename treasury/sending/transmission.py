@@ -119,7 +119,7 @@ class Transmission(Inquiry):
             return Sent(self._ledger.step(order, Event.LOSE, cause=error.why, reason=error.why, code=error.code))
         crash_point("send.answered")
         seen = self._rules.service.read(type(signed.operation), reply.as_order())
-        if seen.request_id is None:
+        if seen.request_id is None:  # one that names the request was made for it: not one more look for each payment
             seen = self._with_owner(order.operation, order.request_id, order.order_no, seen)
         return Sent(self._apply_shown(order, seen, "the answer to the request"))
 

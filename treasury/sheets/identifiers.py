@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from treasury.errors import Problem
 from treasury.masking import mask
+from treasury.orders.rows import BIC_NAMES
 
 Check = Callable[[str, str], str | None]
 """From a value and the country of the account to the rule that the value breaks; None where it is right."""
@@ -151,7 +152,7 @@ def _email_fault(value: str) -> str | None:
 
 
 _BY_NAME: Mapping[str, Check] = {
-    **dict.fromkeys(("swift", "swiftcode", "bic", "biccode", "swiftbic"), bic),
+    **dict.fromkeys(BIC_NAMES, bic),
     "iban": iban,
     **dict.fromkeys(("ifsc", "ifsccode"), ifsc),
     "clabe": clabe,
