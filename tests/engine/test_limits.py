@@ -309,6 +309,7 @@ def test_a_bic_names_a_country_too() -> None:
     fields = {**fields_of(Route.QUOTED, "0812345678", D(10)), "beneficiaryFields": {"swiftCode": "BCYPCY2N"}}
     row = PayoutRow(2, "row", Route.QUOTED, fields)
     assert row.countries == {"CY": "field.swiftCode", "DE": "beneficiary_country"}
+    assert country_of_number("bic", "RZ25AT2L123") == "AT", "it begins as an IBAN does"
     assert country_of_number("reference", "BCYPCY2N") is None
     assert country_of_number("account_no", "CY17002001280000001200527601") is None, "its check digits are wrong"
 

@@ -279,10 +279,10 @@ def country_of_number(name: str, value: str) -> str | None:
     plain = re.sub(r"[\s-]", "", value).upper()
     is_bic = re.sub(r"[^a-z]", "", name.removeprefix("field.").casefold()) in BIC_NAMES
     with suppress(SchwiftyException):
-        if re.match(r"[A-Z]{2}[0-9]{2}", plain):
-            return str(IBAN(plain).country_code)
         if is_bic:
             return str(BIC(plain).country_code)
+        if re.match(r"[A-Z]{2}[0-9]{2}", plain):
+            return str(IBAN(plain).country_code)
     return None
 
 
