@@ -158,7 +158,7 @@ class Servers:
             return process.poll() is not None or self._closing.is_set()
 
         try:
-            eventually(lambda: answers(f"{self._url}/health") or over(), START_SECONDS)
+            eventually(lambda: answers(f"{self._url}/health") or over(), START_SECONDS, every=0.3)
         except AssertionError:
             return ""
         return "" if over() else self._url

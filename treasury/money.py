@@ -118,6 +118,11 @@ def canonical(amount: Decimal) -> str:
     return format_amount(amount.normalize(EXACT))
 
 
+def family_of(asset: str) -> str:
+    """The asset that a code stands for, whatever its network: `USDT` of `USDT_TRC20` (public fact 7.1)."""
+    return asset.partition("_")[0]
+
+
 def is_same_currency(one: str | None, other: str | None) -> bool:
     """Tell whether two currencies are one, as far as both are named."""
     return None in (one, other) or one == other

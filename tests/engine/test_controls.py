@@ -81,6 +81,19 @@ def test_the_same_list_under_another_run_key_is_held_with_the_earlier_reference(
     assert first.request_id in str(desk.ledger.orders(run_key="two")[0].reason)
 
 
+@pytest.mark.parametrize("other", ["USDT", "USDT_ERC20"])
+def test_the_same_list_paid_from_the_asset_of_another_network_is_held(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, other: str
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    file = sheet(tmp_path, ("a", "10", "12345670001"))
+    start(desk, file, "one")
+    file.write_text(file.read_text().replace("USDT_TRC20", other))
+    assert start(desk, file, "two") == {"a": "held"}
+    assert len(sandbox.orders()) == 1
+
+
 def test_a_row_that_says_why_is_paid(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)

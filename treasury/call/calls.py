@@ -20,7 +20,7 @@ from treasury.ledger.rehearsal import rehearse
 from treasury.ledger.snapshots import expected_receipts, keep_snapshot, snapshot_of
 from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
-from treasury.orders.records import CALL, Intent, Order
+from treasury.orders.records import CALL, Intent, Order, duplicate_key
 from treasury.orders.rows import PayoutRow, Route
 from treasury.pay.estimates import FeesOnTop
 from treasury.payments.approving import is_recorded, propose
@@ -44,7 +44,7 @@ from treasury.provider.reply_fields import MAX_ID
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.provider.service_rules import is_empty
 from treasury.rebalance.rebalancing import today_of
-from treasury.texts import as_it_looks, is_clean, look_of_payee
+from treasury.texts import as_it_looks, is_clean
 
 KIND = "call"
 
@@ -343,7 +343,5 @@ def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = N
         payee=payee,
         payee_name=as_it_looks(getattr(operation, "payee_name", None) or "") or None,
         hashes={} if quoted is None else quoted.payee,
-        duplicate_key=None
-        if payee is None
-        else (look_of_payee(payee), named or "", "" if known is None else canonical(known)),
+        duplicate_key=None if payee is None else duplicate_key(payee, named or "", known),
     )

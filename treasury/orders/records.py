@@ -8,8 +8,10 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Self
 
+from treasury.money import canonical, family_of
 from treasury.orders.states import State
 from treasury.provider.status import OrderStatus
+from treasury.texts import look_of_payee
 
 ON_A_PERSONS_WORD = -1
 """`absences_needed` of an order that a person resolved as not sent: one query, and only a payment speaks against it."""
@@ -37,6 +39,14 @@ def derive_request_id(
     return "tf-" + base64.b32encode(digest[:16]).decode().rstrip("=").lower()
 
 
+def duplicate_key(payee: str, currency: str, amount: Decimal | None) -> tuple[str, str, str]:
+    """Return what payments have in common that may be one: what their payees look like, the asset, and the amount.
+
+    `currency`: a code of any network. None: the amount is not known.
+    """
+    return look_of_payee(payee), family_of(currency), "" if amount is None else canonical(amount)
+
+
 @dataclass(frozen=True)
 class Intent:
     """A planned payment, before it is recorded."""
@@ -61,7 +71,7 @@ class Intent:
     confirmation: str | None = None
     """The quote to confirm, when the caller already has one."""
     duplicate_key: tuple[str, ...] | None = field(default=None, repr=False)
-    """Payee, currency and amount; payments with equal keys are duplicates. None is never a duplicate."""
+    """As `duplicate_key` makes it; payments with equal keys are duplicates. None is never a duplicate."""
     payee: str | None = field(default=None, repr=False)
     """Whom it pays. Personal: kept as a keyed hash."""
     payee_name: str | None = field(default=None, repr=False)

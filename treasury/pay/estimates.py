@@ -5,7 +5,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from treasury.ledger.quotes import quotes_seen
-from treasury.money import exact, round_up
+from treasury.money import exact, family_of, round_up
 from treasury.orders.rows import WAYS, PayoutRow, Route
 from treasury.payments.desk import Desk
 from treasury.payments.offers import OfferQuestions
@@ -175,7 +175,7 @@ class FeesOnTop:
 
 def rate_of(questions: OfferQuestions, pays: str, receives: str) -> Decimal | None:
     """The rate of now, as many of `receives` as one of `pays` gives; None where the service does not say."""
-    base = pays.split("_", maxsplit=1)[0]  # USDT_TRC20 is USDT
+    base = family_of(pays)
     if base == receives:
         return Decimal(1)
     what = f"rate of {pays} in {receives}"

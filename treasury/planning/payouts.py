@@ -12,13 +12,13 @@ from treasury.canonical import canonical_json
 from treasury.concurrency.batches import Packed
 from treasury.money import canonical, exact, format_amount
 from treasury.orders.decisions import Bounds
-from treasury.orders.records import Intent
+from treasury.orders.records import Intent, duplicate_key
 from treasury.orders.rows import WAYS, LeftOut, PayoutRow, Route, Way
 from treasury.planning.funding_trades import FundingTrade, bounds_of, debits_of
 from treasury.policy.judge import check_run_total
 from treasury.policy.limits import Limits, PaymentLimits, PayoutLimits, approvals_needed, why_approvals
 from treasury.policy.model import Policy
-from treasury.texts import as_it_looks, look_of_payee
+from treasury.texts import as_it_looks
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ def _duplicate_key(row: PayoutRow) -> tuple[str, ...]:
     amount, currency = row.amount, row.currency
     if amount is None:
         amount, currency = row.receive_amount, row.receive_currency
-    return (look_of_payee(row.payee), currency, "" if amount is None else canonical(amount))
+    return duplicate_key(row.payee, currency, amount)
 
 
 def _bounds(row: PayoutRow, limits: PaymentLimits) -> Bounds:

@@ -221,8 +221,3 @@ def _sum(orders: Iterable[InFlight], *, of_known: bool, conversions: bool | None
         ),
         ZERO,
     )
-
-
-def family_of(asset: str) -> str:
-    """The asset that a code stands for, whatever its network: `USDT` of `USDT_TRC20` (public fact 7.1)."""
-    return asset.partition("_")[0]

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from typing import Any
 
-from treasury.money import EXACT, ZERO, canonical, round_down
+from treasury.money import EXACT, ZERO, canonical, family_of, round_down
 from treasury.planning.conversion_model import TOO_SMALL, Conversion, ConversionPlan, Holding, Purpose, Shortfall
 from treasury.planning.conversions import plan_conversions
 from treasury.planning.market import DIGITS, Market, worth_of
-from treasury.planning.position import Position, Snapshot, family_of
+from treasury.planning.position import Position, Snapshot
 from treasury.planning.trade_limits import NO_MORE
 from treasury.planning.trades import Side, SkippedTrade, Trade, TradePlan, bounded_trade
 from treasury.policy.model import Policy

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from treasury.errors import OutcomeUnknown, Refused
 from treasury.masking import known, mask_text
+from treasury.money import family_of
 from treasury.provider.card_users import CardUserRecord
 from treasury.provider.envelope import read_reply
 from treasury.provider.operation import Effect, Operation, Reply, personal_values
@@ -53,7 +54,7 @@ def names_the_same(ours: str, there: str) -> bool:
     """Tell whether an answer names what was asked about: in any letters, with or without the chain of a pooled asset,
     and a pair with any sign between its two."""
     mine, its = (re.sub(r"[^A-Z0-9_]", "", each.upper()) for each in (ours, there))
-    return its in (mine, mine.partition("_")[0])
+    return its in (mine, family_of(mine))
 
 
 MAX_PLAIN_CODE = 8

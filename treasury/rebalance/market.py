@@ -16,14 +16,14 @@ from treasury.ledger.changed_orders import hold_changed_of
 from treasury.ledger.day import counted_on
 from treasury.ledger.in_flight import CONVERSION, standing
 from treasury.ledger.snapshots import last_good_rates
-from treasury.money import format_amount
+from treasury.money import family_of, format_amount
 from treasury.orders.records import Order
 from treasury.orders.states import OPEN, State
 from treasury.payments.desk import Desk
 from treasury.planning.market import assets_of, pairs_of, worth_of
 from treasury.planning.needs import average, begins_anew_after, expected_by_history, scheduled
 from treasury.planning.payouts import add_sums
-from treasury.planning.position import InFlight, Obligation, Snapshot, family_of, not_explained
+from treasury.planning.position import InFlight, Obligation, Snapshot, not_explained
 from treasury.planning.rate_guards import Seen, judge_rates
 from treasury.planning.trades import Rates, Side
 from treasury.policy.model import Policy

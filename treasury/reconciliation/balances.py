@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 
-from treasury.money import ZERO, canonical, exact
+from treasury.money import ZERO, canonical, exact, family_of
 from treasury.texts import count_of
 
 DAY_MS = 24 * 3_600_000
@@ -215,7 +215,7 @@ def _is_one(one: tuple[str, Sequence[Night]], other: tuple[str, Sequence[Night]]
     shown = [(mine.balance, its.balance) for mine, its in zip(nights, other_nights, strict=True)]
     read = [pair for pair in shown if pair != (None, None)]
     agree = all(None in pair or pair[0] == pair[1] for pair in read)
-    is_family = code.partition("_")[0] == other_code.partition("_")[0]
+    is_family = family_of(code) == family_of(other_code)
     return is_family and agree and None not in (read[0] if read else ())
 
 

@@ -1,24 +1,34 @@
 """Amounts, times and foreign text as parts of a page: readable, exact when copied, and never markup of their own."""
 
+import functools
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
 from treasury.planning.offers import decimals_of
 from treasury.sheets.writing import printable
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?")
 
 
 def rendered(template: str, **values: object) -> str:
     """A page of a template of this package, with everything in it escaped."""
+    return _environment().get_template(template).render(values)
+
+
+@functools.cache
+def _environment() -> "Environment":
+    """The templates, compiled once in a process."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("treasury.reports"), autoescape=True, undefined=StrictUndefined, finalize=shown
     )
-    return environment.get_template(template).render(values)
 
 
 def shown(value: object) -> object:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from treasury.money import family_of
 from treasury.sheets.characters import Fault
 from treasury.texts import cut_text
 
@@ -16,7 +17,7 @@ def unit_fault(column: str, beside: str, values: Mapping[str, str]) -> Fault | N
     """Why an amount is not what its number format makes of it; None where that shows the currency of its row."""
     currency = values.get(_currency_of(column), "").upper()
     said = beside.upper()
-    if currency and (said in (currency, currency.partition("_")[0]) or currency in _SIGNS.get(said.rstrip("."), ())):
+    if currency and (said in (currency, family_of(currency)) or currency in _SIGNS.get(said.rstrip("."), ())):
         return None
     row = f"the row says {cut_text(currency, 20)}" if currency else "the row names no currency for it"
     shown = "the currency of the computer that opens it" if beside == "¤" else repr(cut_text(beside, 20))
