@@ -73,8 +73,9 @@ def test_adopting_says_what_a_policy_leaves_open(sandbox: RunningSandbox, open_o
     wanted = policy(office, LIMITS.replace('"50"', '"500"').replace("approvals = 1", "approvals = 0"))
     adopted = office.run("policy", "adopt", wanted, "--by", "ada", "--key", key(office, "ada"))
     *tables, alone, plans = [line for line in adopted.out.splitlines() if line.startswith("warning: ")]
-    said = "totals in USDT_TRC20 take approvals, in other currencies none, whatever they come to"
-    assert [said in each for each in tables] == [True, True]
+    others = "totals in USDT_TRC20 take approvals, in other currencies none, whatever they come to"
+    together = "runs of USDT_TRC20 that each take no approval leave without one"
+    assert [said in each for each, said in zip(tables, 2 * (others, together), strict=True)] == 4 * [True]
     assert "each of ada, cleo may change every limit of this policy alone" in alone
     assert alone.endswith("[changes] approvals = 1")
     assert "under the policy before: call-open-1; started again" in plans

@@ -53,10 +53,22 @@ def test_a_difference_names_each_entry() -> None:
         ('no_limits = "a rehearsal"', []),
         ("[payouts]\n[withdrawals]", []),  # it asks for approvals nowhere
         ("[payouts]", ["it has no [withdrawals] table"]),
-        ("[payouts]\n[withdrawals.one_approval_above]\nUSDT = '5'", ["take approvals, in other currencies none"]),
-        ("[withdrawals]\n[payouts]\ncurrencies = ['BTC', 'USDT']\none_approval_above = {USDT = '5'}", ["in BTC none"]),
+        (
+            "[payouts]\n[withdrawals.one_approval_above]\nUSDT = '5'",
+            ["take approvals, in other currencies none", "runs of USDT that each"],
+        ),
+        (
+            "[withdrawals]\n[payouts]\ncurrencies = ['BTC', 'USDT']\nmax_per_day = {USDT = '9'}\n"
+            "one_approval_above = {USDT = '5'}",
+            ["in BTC none"],
+        ),
+        (
+            "[withdrawals]\n[payouts]\ncurrencies = ['BTC', 'USDT']\nmax_per_day = {USDT = '9'}\n"
+            "one_approval_above = {USDT = '5', BTC = '1'}",
+            ["payouts: runs of BTC that each take no approval"],
+        ),
     ],
-    ids=["sample", "none", "no approvals", "no table", "any currency", "a listed currency"],
+    ids=["sample", "none", "no approvals", "no table", "any currency", "a listed currency", "no day's limit"],
 )
 def test_what_leaves_without_the_approvals_of_a_policy_is_said(text: str, said: list[str]) -> None:
     found = list(left_open(parse_policy(tomllib.loads(text), "policy.toml")))

@@ -34,10 +34,16 @@ def left_open(policy: Policy) -> Iterator[str]:
         others = "other currencies" if limits.currencies is None else ", ".join(sorted({*limits.currencies} - asked))
         if getattr(policy, table) is None:
             yield f"it has no [{table}] table: {table} of any amount leave without a limit and without an approval"
-        elif asked and others:
+            continue
+        if asked and others:
             yield (
                 f"{table}: totals in {', '.join(sorted(asked))} take approvals, in {others} none, whatever they come "
                 f"to: name them in one_approval_above, or leave them out of {table}.currencies"
+            )
+        if endless := sorted(asked - {*limits.max_per_day}):
+            yield (
+                f"{table}: runs of {', '.join(endless)} that each take no approval leave without one, however much "
+                f"they come to together in a day: limit that in {table}.max_per_day"
             )
 
 
