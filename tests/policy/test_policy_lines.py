@@ -49,6 +49,10 @@ def test_a_difference_names_each_entry() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            "[withdrawals]\n[payouts.max_per_payout]\nUSDT = '5'",
+            ["payouts: totals in USDT are limited, in other currencies not"],
+        ),
         (data.path("treasury_policy.toml").read_text(), []),
         ('no_limits = "a rehearsal"', []),
         ("[payouts]\n[withdrawals]", []),  # it asks for approvals nowhere
@@ -68,7 +72,16 @@ def test_a_difference_names_each_entry() -> None:
             ["payouts: runs of BTC that each take no approval"],
         ),
     ],
-    ids=["sample", "none", "no approvals", "no table", "any currency", "a listed currency", "no day's limit"],
+    ids=[
+        "no approvals, one limit",
+        "sample",
+        "none",
+        "no approvals",
+        "no table",
+        "any currency",
+        "a listed currency",
+        "no day's limit",
+    ],
 )
 def test_what_leaves_without_the_approvals_of_a_policy_is_said(text: str, said: list[str]) -> None:
     found = list(left_open(parse_policy(tomllib.loads(text), "policy.toml")))

@@ -31,14 +31,19 @@ def left_open(policy: Policy) -> Iterator[str]:
     for table in ("payouts", "withdrawals") if policy.limits_money else ():
         limits = policy.payments(table)
         asked = {*limits.one_approval_above, *limits.two_approvals_above}
-        others = "other currencies" if limits.currencies is None else ", ".join(sorted({*limits.currencies} - asked))
+        limited = {*limits.max_per_payout, *limits.max_per_run, *limits.max_per_day}
+        named = asked or limited
+        others = "other currencies" if limits.currencies is None else ", ".join(sorted({*limits.currencies} - named))
         if getattr(policy, table) is None:
             yield f"it has no [{table}] table: {table} of any amount leave without a limit and without an approval"
             continue
-        if asked and others:
+        if named and others:
+            rule, none, entry = (
+                ("take approvals", "none", "one_approval_above") if asked else ("are limited", "not", "max_per_day")
+            )
             yield (
-                f"{table}: totals in {', '.join(sorted(asked))} take approvals, in {others} none, whatever they come "
-                f"to: name them in one_approval_above, or leave them out of {table}.currencies"
+                f"{table}: totals in {', '.join(sorted(named))} {rule}, in {others} {none}, whatever they come to: "
+                f"name them in {entry}, or leave them out of {table}.currencies"
             )
         if endless := sorted(asked - {*limits.max_per_day}):
             yield (
