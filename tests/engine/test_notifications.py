@@ -69,6 +69,28 @@ def test_money_that_comes_in_is_an_order_of_ours_by_its_request_id_alone(open_le
     assert orders_of(ledger, [deposit, back]) == {back.id: order.id}
 
 
+@pytest.mark.parametrize(
+    ("order_type", "named"), [("payout", True), ("PAYOUT", True), (None, True), ("gift", True), ("extract", False)]
+)
+def test_a_number_is_of_an_order_of_the_operation_that_the_type_names(
+    order_type: str | None, named: bool, open_ledger: OpenLedger
+) -> None:
+    ledger = open_ledger()
+    [order] = commit(ledger, "a")
+    ledger.note(order, order_no="1")
+    keep_notifications(ledger, [{"request_id": "theirs", "order_no": "1", "order_type": order_type}])
+    assert list(orders_of(ledger, open_notices(ledger, 9)).values()) == [order.id] * named
+
+
+def test_what_nobody_meant_is_told_apart_by_operation_where_the_types_name_some(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    told = [("extract", 22), ("proxy_pay", 22), ("extract", 99), ("pay", 22), (None, 44)]
+    keep_notifications(ledger, [{"order_no": "1", "order_type": kind, "status": status} for kind, status in told])
+    take(ledger, {each.id: Taken.UNKNOWN for each in open_notices(ledger, 9)})
+    newest = [(each.order_type, each.status) for each in unknown_notices(ledger, ledger.now())]
+    assert newest == [(None, "44"), ("proxy_pay", "22"), ("pay", "22")]
+
+
 def test_a_card_user_is_named_by_the_services_id(open_ledger: OpenLedger) -> None:
     """A number, as card notifications have it; of an order, and of a stranger, no user is named."""
     ledger = open_ledger()

@@ -15,6 +15,15 @@ from treasury.reconciliation.entries import StatementEntry
 
 ZERO = Decimal(0)
 INCOMING = ("charge", "pay")
+TYPES = {
+    "extract": ["withdraw"],
+    "proxy_pay": ["submit_scan_to_pay"],
+    "payout": ["payout", "create_fiat_payout"],
+    "exchange": ["create_fiat_payout", "conversion_execute"],
+    "charge": ["pay"],
+    "pay": ["pay"],
+}
+"""The operations that a type names; any other type may be of all."""
 
 
 def day_of(at: int) -> date:
@@ -41,9 +50,15 @@ def comes_in(line: StatementEntry) -> bool:
     return line.order_type in INCOMING
 
 
-def counts(line: StatementEntry, known: Sequence[str]) -> bool:
-    """Tell whether the line is a movement of the account: money that moved for good, by no order of ours."""
+def counts(line: StatementEntry, known: Sequence[str], numbers: Sequence[tuple[str, str]] = ()) -> bool:
+    """Tell whether the line is a movement of the account: money that moved for good, by no order of ours.
+
+    `numbers`: each with the operation that it was given to.
+    """
     ours = line.order_no in known or line.request_id in known
+    for number, operation in numbers:
+        may_be_of = TYPES.get(line.order_type or "", [operation])
+        ours = ours or line.request_id == number or (line.order_no == number and operation in may_be_of)
     return not ours and (line.status is None or int(line.status) == 99)
 
 

@@ -75,6 +75,29 @@ def test_a_line_that_names_another_order_by_its_request_id_is_of_that_one_alone(
     assert list(build_with_orders(night)[1]["class"]) == ["matched", "matched"]
 
 
+@pytest.mark.parametrize(
+    ("order_type", "expected"),
+    [
+        ("payout", "amount_mismatch"),
+        ("Payout", "amount_mismatch"),
+        ("extract", "missing_in_statement"),
+        ("charge", "missing_in_statement"),
+        (None, "amount_mismatch"),
+        ("no type of the list", "amount_mismatch"),
+    ],
+)
+@pytest.mark.parametrize("ours", [{}, {"known_order_no": None}])
+def test_a_number_counts_for_the_operation_that_its_line_names(
+    order_type: str | None, expected: str, ours: dict[str, Any]
+) -> None:
+    """An order type that is not in the published list may be of any operation, as none is."""
+    assert classed(side(**SETTLED | ours), entry(amount="900", order_type=order_type)) == expected
+
+
+def test_a_line_of_another_operation_that_names_our_request_id_is_of_ours() -> None:
+    assert classed(side(**SETTLED), entry(amount="900", request_id="r1", order_type="extract")) == "amount_mismatch"
+
+
 def test_between_two_statements_nothing_is_missing() -> None:
     """One file shows an order of three weeks before, another one of today: neither is about the days between."""
     weeks = 21 * DAY

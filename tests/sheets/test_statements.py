@@ -52,6 +52,31 @@ def test_where_one_amount_has_a_minus_each_sign_says_what_its_type_says(
     assert found == wrong
 
 
+@pytest.mark.parametrize(
+    ("types", "refused"),
+    [
+        (["payout", "extract", "charge"], []),
+        (["payout", "extract", "exchange"], [4]),
+        (["payout", "PAYOUT"], [3]),
+        (["payout", ""], [3]),
+        (["", "", "extract"], [3, 4]),
+        (["charge", "pay"], [3]),
+    ],
+)
+def test_a_number_may_be_there_twice_where_the_types_name_different_operations(
+    types: list[str], refused: list[int], tmp_path: Path
+) -> None:
+    file = tmp_path / "statement.csv"
+    rows = "".join(f"1,{order_type},USDT,5\n" for order_type in types)
+    file.write_text(f"order_no,order_type,currency,amount\n{rows}")
+    found: list[int] = []
+    try:
+        assert [each.order_type or "" for each in read_statement(file, UTC).entries] == types
+    except InvalidSheet as error:
+        found = [each.row for each in error.problems if each.rule == "is the same as in row 2"]
+    assert found == refused
+
+
 @pytest.mark.parametrize(("currency", "fee_currency"), [("usdt_trc20", ""), ("USDT TRC20", ""), ("USDT", "usdt")])
 def test_a_currency_that_is_written_otherwise_than_the_accounts_know_it_is_refused(
     currency: str, fee_currency: str, tmp_path: Path

@@ -326,16 +326,6 @@ class Ledger:
         row = {"currency": currency, "available": format_amount(available), "seen_at": self.now()}
         self._writer.write(lambda connection: connection.execute(insert(schema.balances).values(**row)).rowcount)
 
-    def known_numbers(self) -> set[str]:
-        """Every reference and number under which the service may show an order of this ledger."""
-        orders, quotes = schema.orders.c, schema.quotes.c
-        with self.snapshot() as stream:
-            rows = [
-                *stream(select(orders.request_id, orders.order_no, orders.confirmation)),
-                *stream(select(quotes.request_id, quotes.quote, quotes.quote)),
-            ]
-        return {name for row in rows for name in row if name is not None}
-
     # --- used by sibling modules ---
 
     def count_with(self, token: LedgerToken) -> None:

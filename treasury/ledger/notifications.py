@@ -15,7 +15,7 @@ from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.provider.fields import is_blank
-from treasury.reconciliation.entries import INCOMING
+from treasury.reconciliation.numbers import Name, Numbers, numbers_of
 from treasury.texts import cut_text
 
 TRAVELLING = frozenset(("sign", "sign_type", "timestamp", "nonce"))
@@ -128,19 +128,23 @@ def open_notices(ledger: Ledger, most: int) -> list[Notice]:
 def orders_of(ledger: Ledger, notices: Iterable[Notice]) -> dict[int, int]:
     """Return the id of the order of ours that each of these notifications names, by the notification's id.
 
-    It is named by a request id that the order has, or under one of its quotes had; else by its number, but not where
-    money comes in: a service may count what comes in by itself.
+    It is named by a request id that the order has, or under one of its quotes had; else by its number.
     """
     orders, quotes, some = schema.orders.c, schema.quotes.c, list(notices)
     asked = {each.request_id for each in some if each.request_id}
     by_request = dict(_pairs(ledger, select(quotes.request_id, quotes.order_id).where(quotes.request_id.in_(asked))))
     by_request |= dict(_pairs(ledger, select(orders.request_id, orders.id).where(orders.request_id.in_(asked))))
-    numbers = {each.id: each.order_no for each in some if each.order_no and each.order_type not in INCOMING}
-    by_number = dict(
-        _pairs(ledger, select(orders.order_no, orders.id).where(orders.order_no.in_(set(numbers.values()))))
-    )
-    found = ((each.id, by_request.get(each.request_id) or by_number.get(numbers.get(each.id))) for each in some)
-    return {number: order_id for number, order_id in found if order_id is not None}
+    numbers = {each.order_no for each in some if each.order_no}
+    numbered = select(orders.order_no, orders.operation, orders.id).where(orders.order_no.in_(numbers))
+    by_number: dict[Name, int] = {
+        (number, operation): order_id for number, operation, order_id in ledger.read(numbered)
+    }
+    found = {}
+    for each in some:
+        named = (by_number.get(name) for name in numbers_of(each.order_no, each.order_type))
+        if order_id := by_request.get(each.request_id) or next(filter(None, named), None):
+            found[each.id] = order_id
+    return found
 
 
 def users_of(ledger: Ledger, notices: Iterable[Notice]) -> dict[int, str]:
@@ -173,7 +177,9 @@ def unknown_notices(ledger: Ledger, until: int) -> list[Notice]:
     """The newest notification about each thing that this ledger did not mean, received until then (Unix ms)."""
     table = schema.notifications.c
     query = select(*_COLUMNS).where(table.taken == Taken.UNKNOWN.value, table.received_at <= until).order_by(table.id)
-    return list({row.order_no or row.request_id: Notice(*row) for row in ledger.read(query)}.values())
+    numbers, notices = Numbers(), (Notice(*row) for row in ledger.read(query))
+    newest = {numbers.name_of(each.order_no or each.request_id or "", each.order_type): each for each in notices}
+    return list(newest.values())
 
 
 _TABLE = schema.notifications.c

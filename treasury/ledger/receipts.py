@@ -15,6 +15,7 @@ from treasury.ledger.sweeps import RECEIPT
 from treasury.money import is_same_currency
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.classes import Answer
+from treasury.reconciliation.numbers import Name
 
 
 def receipt_answers() -> Select[Any]:
@@ -43,15 +44,20 @@ def _is_found(row: Any) -> bool:
     return bool(json.loads(row.service_side)["answer"] == Answer.FOUND)
 
 
-def known_numbers(ledger: Ledger, sweep_id: int) -> set[str]:
+def known_numbers(ledger: Ledger, sweep_id: int) -> set[Name]:
     """Return every reference and number under which the service may show what this ledger means: orders, and the
     receipts of this sweep, also by a number that an earlier one showed."""
-    found = set(ledger.known_numbers())
+    orders, quotes, found = schema.orders.c, schema.quotes.c, set[Name]()
+    own = select(orders.request_id, orders.order_no, orders.confirmation, orders.operation)
+    of_quotes = select(quotes.request_id, quotes.quote, orders.operation).join_from(schema.quotes, schema.orders)
     asked = receipt_answers().where(schema.answers.c.sweep_id == sweep_id)
     with ledger.snapshot() as stream:
+        for request_id, *numbers, operation in chain(stream(own), stream(of_quotes)):
+            found |= {request_id, *((number, operation) for number in numbers if number)}
         for row in chain(stream(asked), shown_receipts(stream, sweep_id)):
             if json.loads(row.ledger_side)["operation"] == RECEIPT:
-                found |= {row.request_id, *filter(None, [json.loads(row.service_side).get("order_no")])}
+                number = json.loads(row.service_side).get("order_no")
+                found |= {row.request_id, *([(number, RECEIPT)] if number else [])}
     return found
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from treasury.ledger.in_force import policy_at
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import is_sealed, seal
 from treasury.policy.model import Policy
-from treasury.reconciliation.entries import GIVEN, Statement, StatementEntry
+from treasury.reconciliation.entries import GIVEN, Statement, StatementEntry, last_lines, told_apart
 
 
 def keep_statement(ledger: Ledger, sweep_id: int, as_of: int, statement: Statement, os_user: str) -> None:
@@ -29,19 +29,26 @@ def keep_statement(ledger: Ledger, sweep_id: int, as_of: int, statement: Stateme
     def work(connection: Connection) -> None:
         serialize(connection)
         lines = list(_read(key, connection.execute(select(table).order_by(table.c.id))))
-        held = [{line.order_no: line for line in lines}]
+        held = [lines]
         if not _lists_people(policy_at(connection, key, as_of)):
-            held.append({line.order_no: line for line in _explaining(connection, key, lines)})
+            held.append(_explaining(connection, key, lines))
         given = {"sweep_id": sweep_id, "file": statement.file, "given_by": os_user, "given_at": as_of}
-        rows = [
-            {**given, "content": json.dumps(entry.content)}
-            for entry in statement.with_days()
-            if any(entry.order_no not in each or not entry.is_like(each[entry.order_no]) for each in held)
-        ]
+        said = list(statement.with_days())
+        new = {entry.line for each in held for entry in _new_among(said, each)}
+        rows = [{**given, "content": json.dumps(entry.content)} for entry in said if entry.line in new]
         if rows:
             connection.execute(insert(table), [{**row, "checksum": seal(key, table, row)} for row in rows])
 
     ledger.write(work)
+
+
+def _new_among(said: Sequence[StatementEntry], held: Sequence[StatementEntry]) -> Iterator[StatementEntry]:
+    """Yield what says something else than the line of its transaction that is held, or of which none is."""
+    lines, last = told_apart([*held, *said]), dict[str, StatementEntry]()
+    for place, (name, line) in enumerate(lines):
+        if place >= len(held) and not (name in last and line.is_like(last[name])):
+            yield line
+        last[name] = line
 
 
 def kept_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:
@@ -50,11 +57,6 @@ def kept_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:
     A line that somebody put into the database by hand, or changed there, counts as none.
     """
     return last_lines(_given_lines(ledger, sweep_id))
-
-
-def last_lines(lines: Iterable[StatementEntry]) -> list[StatementEntry]:
-    """Return the last line of each transaction."""
-    return list({line.order_no: line for line in lines}.values())
 
 
 def _given_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:

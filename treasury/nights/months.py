@@ -13,14 +13,15 @@ from treasury.ledger.bookings import opened_after, order_bookings, receipt_booki
 from treasury.ledger.controls import controls_of
 from treasury.ledger.in_force import policy_at
 from treasury.ledger.learnt_numbers import learnt_numbers
-from treasury.ledger.statement_lines import explaining_lines, last_lines
+from treasury.ledger.statement_lines import explaining_lines
 from treasury.money import ZERO, exact
 from treasury.nights.sweep import stored_sweep
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.reconciliation.balances import BalanceAccount, Lot, Night
-from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.entries import StatementEntry, last_lines, told_apart
 from treasury.reconciliation.months import Booking, EntryKind, Reading, draw_month, span_of
+from treasury.reconciliation.numbers import Name
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.third_side import is_later_than, roll_accounts
 from treasury.reports.month import write_month
@@ -77,15 +78,16 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
 class _Others:
     """Lines of others' movements, as they were given. One that proves to be ours counts as ours from that moment on."""
 
-    def __init__(self, lines: Sequence[StatementEntry], learnt: Mapping[str, int]) -> None:
+    def __init__(self, lines: Sequence[StatementEntry], learnt: Mapping[Name, int]) -> None:
         self.ours_from: dict[str, int] = {}
-        """Number of a line -> when the ledger learnt that it means this movement, Unix ms."""
-        for line in lines:
-            for name in {line.order_no, line.request_id} & learnt.keys():
-                at = learnt[str(name)]
-                self.ours_from[line.order_no] = min(at, self.ours_from.get(line.order_no, at))
+        """Transaction -> when the ledger learnt that it means this movement, Unix ms."""
+        named = list(told_apart(lines))
+        for number, line in named:
+            for name in learnt.keys() & set(line.names):
+                self.ours_from[number] = min(learnt[name], self.ours_from.get(number, learnt[name]))
         self._lines, self._learnt = lines, learnt
-        self.lines = [line for line in lines if line.given_at < self.ours_from.get(line.order_no, line.given_at + 1)]
+        self.lines = [each for each in named if each[1].given_at < self.ours_from.get(each[0], each[1].given_at + 1)]
+        """Each with the name of its transaction."""
 
     def stated(
         self, nights: Mapping[str, Sequence[Night]], rolled: Sequence[BalanceAccount], policy: Policy
@@ -94,10 +96,10 @@ class _Others:
 
         What a later line corrects, or what proves to be ours, is taken back then: a month that was reported stays.
         """
-        undated = {line.order_no for line in self.lines for each in rolled if not _is_dated(each, line, policy)}
+        undated = {name for name, line in self.lines for each in rolled if not _is_dated(each, line, policy)}
         given: dict[str, list[int]] = {}
-        for line in self.lines:
-            given.setdefault(line.order_no, []).append(line.given_at)
+        for name, line in self.lines:
+            given.setdefault(name, []).append(line.given_at)
         changes = {at for name in undated for at in [*given[name][1:], *filter(None, [self.ours_from.get(name)])]}
         found: dict[str, list[_Stated]] = {each.currency: [] for each in rolled}
         since = 0
@@ -158,16 +160,15 @@ def _of_lines(account: BalanceAccount, others: _Others, policy: Policy) -> Itera
     What a line said is taken back when the ledger learns that the movement is one of its own.
     """
     said: dict[str, tuple[EntryKind, Decimal]] = {}
-    for entry in others.lines:
+    for name, entry in others.lines:
         is_entry = entry.has_moved and is_later_than(account.opened_at or 0, entry, policy)
-        before = said[entry.order_no][1] if entry.order_no in said else ZERO
+        before = said[name][1] if name in said else ZERO
         moved = (entry.moved if is_entry and entry.currency in account.codes else ZERO) - before
         if moved:
             kind = EntryKind.RECEIVED if entry.is_incoming else EntryKind.PAID
-            name = f"S{entry.order_no}-{entry.given_at}" if entry.order_no in said else f"S{entry.order_no}"
-            said[entry.order_no] = kind, before + moved
-            named = (entry.order_no, None, None, entry.order_no)
-            yield Booking(name, entry.given_at, account.currency, kind, moved, *named)
+            own = f"S{name}-{entry.given_at}" if name in said else f"S{name}"
+            said[name] = kind, before + moved
+            yield Booking(own, entry.given_at, account.currency, kind, moved, name, None, None, entry.order_no)
     for number, (kind, amount) in said.items():
         if amount and number in others.ours_from:
             at, named = others.ours_from[number], (number, None, None, number)

@@ -18,10 +18,10 @@ from treasury.ledger.policies import is_rehearsal, policy_in_force
 from treasury.ledger.receipts import known_numbers
 from treasury.ledger.reported_breaks import known_breaks, record_breaks
 from treasury.ledger.snapshots import issued_addresses
-from treasury.ledger.statement_lines import explaining_lines, keep_statement, kept_lines, last_lines
+from treasury.ledger.statement_lines import explaining_lines, keep_statement, kept_lines
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
-from treasury.reconciliation.entries import Statement, StatementEntry
+from treasury.reconciliation.entries import Statement, StatementEntry, last_lines
 from treasury.settings import os_user
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ def read_input(
     ledger = desk.ledger
     scope = sweeps.sweep(ledger, sweep_id).scope
     sums = closing.closing_of(ledger, sweep_id, scope)
-    kept = {entry.order_no: entry for entry in kept_lines(ledger, sweep_id)}
+    kept = kept_lines(ledger, sweep_id)
     if not scope.is_whole:  # it shows the lines that it was given, and keeps none
-        kept |= {entry.order_no: entry for entry in given}
+        kept = last_lines([*kept, *given])
     beside = sweeps.sides_beside(ledger, sweep_id)
     receipts = beside[sweeps.RECEIPT]
     notices = [asdict(notice) for notice in unknown_notices(ledger, sums.as_of)] if scope.is_whole else []
@@ -119,9 +119,7 @@ def read_input(
         changed=changed_reports(ledger, sweep_id) if scope.is_whole else {},
         made_by_hand=made_by_hand(ledger) if scope.is_whole else {},
         balances=closing.balance_nights(ledger, sweep_id),
-        entries=[
-            entry for entry in kept.values() if scope.run_key is None and scope.currency in (None, entry.currency)
-        ],
+        entries=[entry for entry in kept if scope.run_key is None and scope.currency in (None, entry.currency)],
         explaining=last_lines(explaining_lines(ledger, sweep_id)),
         known_numbers=known_numbers(ledger, sweep_id) if kept or notices else (),
         notices=notices,

@@ -1,6 +1,6 @@
 """Entries of a statement: the service's own list of transactions, a third side beside ledger and answers."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -8,10 +8,7 @@ from typing import Any, Self
 
 from treasury.money import ZERO, format_amount, is_same_currency
 from treasury.provider.status import OrderStatus
-
-PAYIN = "pay"
-INCOMING = ("charge", PAYIN)
-"""Order types of money that comes in: deposits and pay-ins (public fact 2.2). No order of ours stands behind them."""
+from treasury.reconciliation.numbers import INCOMING, PAYIN, Name, Numbers, names_of
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,15 @@ class StatementEntry:
     given_by: str = ""
     given_at: int = 0
     time_zone: str | None = None
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """Return the names by which the ledger may know it."""
+        return names_of(self.order_no, self.request_id, self.order_type)
+
+    def is_among(self, known: Container[Name]) -> bool:
+        """Tell whether one of its names is known."""
+        return any(name in known for name in self.names)
 
     @property
     def is_incoming(self) -> bool:
@@ -92,6 +98,17 @@ class StatementEntry:
     def is_like(self, other: "StatementEntry") -> bool:
         """Tell whether both say the same, on whichever lines of whichever files."""
         return replace(self, **{name: getattr(other, name) for name in ("line", *OF_ITS_FILE)}).content == other.content
+
+
+def told_apart(lines: Iterable[StatementEntry]) -> Iterator[tuple[str, StatementEntry]]:
+    """Yield lines, the oldest first, each with the name of its transaction."""
+    numbers = Numbers()
+    return ((numbers.name_of(line.order_no, line.order_type), line) for line in lines)
+
+
+def last_lines(lines: Iterable[StatementEntry]) -> list[StatementEntry]:
+    """Return the last line of each transaction."""
+    return list(dict(told_apart(lines)).values())
 
 
 OF_ITS_FILE = ("first_day", "last_day")

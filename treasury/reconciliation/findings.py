@@ -14,8 +14,9 @@ from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Lot
 from treasury.reconciliation.breaks import DAY_MS, RESOLVED, Break, Finding
 from treasury.reconciliation.classes import BALANCE_CLASSES, CHANGED, UNREMARKABLE, Answer
-from treasury.reconciliation.entries import INCOMING, StatementEntry
+from treasury.reconciliation.entries import StatementEntry, told_apart
 from treasury.reconciliation.evidence import difference, evidence
+from treasury.reconciliation.numbers import INCOMING, Name, Numbers, names_of
 
 LINE = "statement "
 """Beginning of the subject of what a line of a statement shows."""
@@ -137,36 +138,48 @@ def _paid_otherwise(receipt: Mapping[str, Any]) -> Iterator[Finding]:
     yield Finding(named, "paid_otherwise", named, currency, asked, asked - paid, said, operation=receipt["operation"])
 
 
-def of_statement(entries: Sequence[StatementEntry], known_numbers: Collection[str]) -> Iterator[Finding]:
+def of_statement(
+    entries: Sequence[StatementEntry], known_numbers: Collection[Name]
+) -> Iterator[tuple[StatementEntry, Finding]]:
     """Transactions of the statement behind which no intent of this ledger stands: payments, and pay-ins that are done.
 
     A deposit is not among them: a line says no address, so that it may be to one of a customer.
     """
-    for entry in entries:
+    for name, entry in told_apart(entries):
         is_unexpected = entry.is_payin and entry.has_moved
-        if entry.request_id in known_numbers or entry.order_no in known_numbers:
+        if entry.is_among(known_numbers):
             continue
         if entry.has_effect or is_unexpected:
-            yield Finding(
-                subject=f"{LINE}{entry.order_no}",
-                name="unexpected_deposit" if is_unexpected else "missing_in_ledger",
-                request_id=entry.request_id,
-                currency=entry.currency,
-                amount=entry.amount,
-                difference=ZERO if is_unexpected else entry.amount,
-                evidence=f"statement: {entry.words}; ledger: no such {'pay-in' if is_unexpected else 'order'}",
-                order_no=entry.order_no,
+            yield (
+                entry,
+                Finding(
+                    subject=f"{LINE}{name}",
+                    name="unexpected_deposit" if is_unexpected else "missing_in_ledger",
+                    request_id=entry.request_id,
+                    currency=entry.currency,
+                    amount=entry.amount,
+                    difference=ZERO if is_unexpected else entry.amount,
+                    evidence=f"statement: {entry.words}; ledger: no such {'pay-in' if is_unexpected else 'order'}",
+                    order_no=entry.order_no,
+                ),
             )
 
 
-def of_notices(notices: Sequence[Mapping[str, Any]], known_numbers: set[str]) -> Iterator[Finding]:
+def subjects_of(notices: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the subject of what each notification told."""
+    numbers = Numbers()
+    named = (numbers.name_of(each["order_no"] or each["request_id"], each["order_type"]) for each in notices)
+    return [f"{NOTIFICATION}{name}" for name in named]
+
+
+def of_notices(notices: Sequence[Mapping[str, Any]], known_numbers: Collection[Name]) -> Iterator[Finding]:
     """Orders that the platform notified us of, and behind which no intent of this ledger stands; of money that came in
     those that cannot be asked about, for lack of a request id that is one."""
-    for notice in notices:
+    for subject, notice in zip(subjects_of(notices), notices, strict=True):
         kind, is_incoming = notice["order_type"] or "order", notice["order_type"] in INCOMING
         # A service may count what comes in by itself: its number may be that of an order of ours.
         by_number = None if is_incoming and notice["request_id"] else notice["order_no"]
-        if known_numbers & {notice["request_id"], by_number}:
+        if any(name in known_numbers for name in names_of(by_number, notice["request_id"], notice["order_type"])):
             continue
         try:
             amount = parse_reply_amount(notice["amount"] or "0")
@@ -174,7 +187,7 @@ def of_notices(notices: Sequence[Mapping[str, Any]], known_numbers: set[str]) ->
             amount = ZERO
         words = f"{kind}, status {notice['status'] or 'not said'}, last told {_when(notice['received_at'])}"
         yield Finding(
-            subject=f"{NOTIFICATION}{notice['order_no'] or notice['request_id']}",
+            subject=subject,
             name="unexpected_deposit" if is_incoming else "missing_in_ledger",
             request_id=notice["request_id"],
             currency=notice["currency"],

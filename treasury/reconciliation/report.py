@@ -15,6 +15,7 @@ from treasury.reconciliation.breaks import Acceptance, Break, Finding, KnownBrea
 from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Verdict, verdict_of
 from treasury.reconciliation.comparison import compare_parts
 from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.numbers import Name, numbers_of
 from treasury.reconciliation.order_sums import OrderSums
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.sides import Parts
@@ -56,7 +57,7 @@ class ReconciliationInput:
     """Of the service's own statement: of this report and of earlier ones."""
     explaining: Sequence[StatementEntry] = ()
     """Those that explain what moved, each as it was given last while it could: while no policy listed people."""
-    known_numbers: Collection[str] = ()
+    known_numbers: Collection[Name] = ()
     """Every name under which the service may show something that the ledger meant."""
     notices: Sequence[Mapping[str, Any]] = ()
     """The newest notification about each order that no intent stands behind."""
@@ -150,16 +151,21 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
 def _of_lines(night: ReconciliationInput) -> Iterator[Finding]:
     """Yield payments of others that lines show; the first line of one that a notification told keeps that break."""
     known = {each.found.subject: each.found for each in night.known_breaks.values()}
+    types = {
+        subject: each["order_type"]
+        for subject, each in zip(findings.subjects_of(night.notices), night.notices, strict=True)
+    }
     told = {
         name: subject
         for subject, found in known.items()
-        for name in (found.request_id, found.order_no)
-        if name and subject.startswith(findings.NOTIFICATION)
+        if subject.startswith(findings.NOTIFICATION)
+        for name in (found.request_id, *numbers_of(found.order_no, types.get(subject)))
+        if name
     }
     taken = set(known)
-    for said in findings.of_statement(night.entries, night.known_numbers):
+    for entry, said in findings.of_statement(night.entries, night.known_numbers):
         line = _in_its_currency(said, known)
-        earlier = told.get(line.order_no or "") or told.get(line.request_id or "")
+        earlier = next((told[name] for name in entry.names if name in told), None)
         goes_on = earlier in taken and line.subject not in known
         taken.discard(earlier or "")
         yield replace(line, subject=earlier) if earlier and goes_on else line
@@ -174,13 +180,14 @@ def _in_its_currency(line: Finding, known: Mapping[str, Finding]) -> Finding:
     return replace(line, subject=own) if is_other else line
 
 
-def _shown(night: ReconciliationInput) -> set[str]:
+def _shown(night: ReconciliationInput) -> set[Name]:
     """Return the names of what is known, or shown by a line of the statement already.
 
     A bank's line has a number of the bank's own, so the request id tells which payment of a notification it shows.
     """
     paid = {entry.request_id for entry in night.entries if entry.request_id and entry.has_effect}
-    return {*night.known_numbers, *(entry.order_no for entry in night.entries), *paid}
+    numbers = (name for entry in night.entries for name in numbers_of(entry.order_no, entry.order_type))
+    return {*night.known_numbers, *numbers, *paid}
 
 
 def _roll_forward(night: ReconciliationInput) -> list[BalanceAccount]:
@@ -208,6 +215,6 @@ def _covered(night: ReconciliationInput, asked: Collection[str], accounts: Seque
             *(each["request_id"] for each in (*night.card_users, *night.receipts)),
             *(subject for subject in lots if subject.split()[1] in rolled),
             *(each.subject for each in known if each.subject.startswith(findings.LINE) and each.order_no in numbers),
-            *(f"{findings.NOTIFICATION}{each['order_no'] or each['request_id']}" for each in night.notices),
+            *findings.subjects_of(night.notices),
         }
     )

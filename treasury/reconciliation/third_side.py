@@ -14,6 +14,7 @@ from treasury.policy.model import Policy
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Flows, MovementLine, Night, pooled
 from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.numbers import Name
 from treasury.reconciliation.rolling import roll_forward
 from treasury.reconciliation.sides import LINE_COLUMNS, Parts
 
@@ -28,8 +29,9 @@ Periods = Mapping[Any, Sequence[tuple[date, date, int]]]
 """Currency and operation -> first and last day of each statement that shows orders of them, and when it was given."""
 
 
-_NAMES = ("request_id", "known_order_no", "order_no")
-_COLUMNS = (*_NAMES, "operation", "state", "status", "currency", "created_at", "final_at")
+_COLUMNS = (
+    *("request_id", "known_order_no", "order_no", "operation", "state", "status", "currency", "created_at", "final_at"),
+)
 
 
 class Lines:
@@ -55,8 +57,11 @@ class Lines:
         return both_sides.join(pd.DataFrame(third, index=both_sides.index, columns=list(LINE_COLUMNS), dtype=object))
 
     def _of(self, row: Mapping[Any, Any]) -> Sequence[StatementEntry]:
-        """Return the lines of an order: not those that name another order's request id, whatever their number."""
-        found = (entry for name in _NAMES for entry in self._by_name.get(row[name], ()))
+        """Return the lines of an order: by its request id, or by its number where they name neither another order's
+        request id nor another operation."""
+        found = list(self._by_name.get(row["request_id"], ()))
+        for number in (row["known_order_no"], row["order_no"]):
+            found += (each for each in self._by_name.get(number, ()) if (number, row["operation"]) in each.names)
         names = (row["request_id"], None)
         ours = (each for each in found if each.request_id in names or each.request_id not in self._named)
         return tuple({entry.order_no: entry for entry in ours}.values())
@@ -163,7 +168,7 @@ def _day(row: Mapping[Any, Any], name: str, policy: Policy) -> date:
 
 @exact
 def with_entries(
-    balances: Mapping[str, Sequence[Night]], entries: Sequence[StatementEntry], ours: Collection[str], policy: Policy
+    balances: Mapping[str, Sequence[Night]], entries: Sequence[StatementEntry], ours: Collection[Name], policy: Policy
 ) -> dict[str, list[Night]]:
     """Add what a statement shows of others' movements to the flows of the report that was given it.
 
@@ -188,11 +193,9 @@ def with_entries(
     return series
 
 
-def others_movements(entries: Sequence[StatementEntry], ours: Collection[str]) -> Iterator[StatementEntry]:
+def others_movements(entries: Sequence[StatementEntry], ours: Collection[Name]) -> Iterator[StatementEntry]:
     """Yield the movements that no order of ours made."""
-    return (
-        entry for entry in entries if entry.has_moved and entry.order_no not in ours and entry.request_id not in ours
-    )
+    return (entry for entry in entries if entry.has_moved and not entry.is_among(ours))
 
 
 def is_later_than(opened_at: int, entry: StatementEntry, policy: Policy) -> bool:
@@ -214,7 +217,7 @@ def _days_of(entry: StatementEntry, policy: Policy) -> Policy:
 
 
 def roll_accounts(
-    balances: Mapping[str, Sequence[Night]], entries: Sequence[StatementEntry], ours: Collection[str], policy: Policy
+    balances: Mapping[str, Sequence[Night]], entries: Sequence[StatementEntry], ours: Collection[Name], policy: Policy
 ) -> list[BalanceAccount]:
     """Roll all accounts forward, with what lines of statements (`entries`) explain of others' movements."""
     series = with_entries(balances, entries, ours, policy)

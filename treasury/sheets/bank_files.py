@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 
 from treasury.money import exact, format_amount, parse_amount
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.entries import INCOMING, StatementEntry
+from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.numbers import INCOMING
 
 NO_REFERENCE = frozenset({"", "NONREF", "NOTPROVIDED", "NOTPROVIDED.", "KREF+", "EREF+"})
 

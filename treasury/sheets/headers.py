@@ -29,7 +29,7 @@ class Layout:
     """Which columns a sheet has."""
 
     key: str
-    """The column that names a row: never blank, never twice."""
+    """The column that names a row: never blank, never twice, unless it `repeats`."""
     required: tuple[str, ...] = ()
     """Columns that must be there, besides the key."""
     optional: tuple[str, ...] = ()
@@ -40,6 +40,9 @@ class Layout:
     identifiers: frozenset[str] = frozenset()
     """Columns that hold account numbers and other codes, in which every digit and each zero in front counts; those
     with the free prefix do too."""
+
+    repeats: bool = False
+    """True when whoever makes the rows tells those of one key apart."""
 
     synonyms: Mapping[str, str] = field(default_factory=dict)
     """People's names for a column that can be no other: in small letters, words joined by underscores. Where there are

@@ -148,7 +148,7 @@ def read_sheet(
             del reading.problems[faults:]
             leaves.out.append(leaves.left_out(read, _cells(reading, line, read, marked), layout.key))
             continue
-        _check_key(reading.problems, read, layout.key, seen)
+        _check_key(reading.problems, read, layout.key, {} if layout.repeats else seen)
         try:
             made.append(make(read))
         except InvalidFields as error:

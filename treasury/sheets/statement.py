@@ -13,6 +13,7 @@ from treasury.private_files import read_bounded
 from treasury.provider.fields import asset_code
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.entries import Statement, StatementEntry
+from treasury.reconciliation.numbers import Numbers
 from treasury.sheets.bank_files import NotAStatement, is_camt, is_mt940, read_camt, read_mt940
 from treasury.sheets.cells import MAX_BYTES, file_problem
 from treasury.sheets.reading import Layout, Row, read_sheet
@@ -23,6 +24,7 @@ MAX_STATUS_DIGITS = 6
 
 LAYOUT = Layout(
     key="order_no",
+    repeats=True,
     required=("currency",),
     optional=("amount", "order_amount", "request_id", "order_type", "status", "fee", "fee_currency", "date"),
     amounts=frozenset({"amount", "order_amount", "fee"}),
@@ -46,8 +48,13 @@ def read_statement(path: Path, zone: tzinfo) -> Statement:
         elif is_mt940(content):
             entries = read_mt940(_decoded(content))
         else:
-            negative = set[str]()
-            entries = list(read_sheet(path, LAYOUT, lambda row: _entry(row, zone, negative)))
+            negative, numbers, first = set[int](), Numbers(), dict[str, int]()
+
+            def make(row: Row) -> StatementEntry:
+                name = numbers.name_of(row.ref, row.values.get("order_type"))
+                return _entry(row, zone, negative, first.setdefault(name, row.line))
+
+            entries = list(read_sheet(path, LAYOUT, make))
             _check_signs(path, entries, negative)
     except NotAStatement as error:
         raise file_problem(path, str(error), "other_format") from None
@@ -61,17 +68,17 @@ def _decoded(content: bytes) -> str:
         return content.decode("latin-1")
 
 
-def _check_signs(path: Path, entries: list[StatementEntry], negative: set[str]) -> None:
+def _check_signs(path: Path, entries: list[StatementEntry], negative: set[int]) -> None:
     """Raise `InvalidSheet` where amounts with a minus stand beside others, and the sign of one is not what its type
     says: what came in would be read as what left.
     """
     moved = [entry for entry in entries if entry.amount and entry.has_moved]
-    if all(entry.order_no in negative for entry in moved):
+    if all(entry.line in negative for entry in moved):
         return
     problems = [
         RowProblem(entry.line, entry.order_no, "amount", _says_otherwise(entry), format_amount(entry.amount))
         for entry in moved
-        if negative and (entry.order_no in negative) == entry.is_incoming
+        if negative and (entry.line in negative) == entry.is_incoming
     ]
     if problems:
         raise InvalidSheet(str(path), problems)
@@ -84,9 +91,11 @@ def _says_otherwise(entry: StatementEntry) -> str:
     return f"came in by its sign, and left by its order_type ({said}): write charge there, or mend the sign"
 
 
-def _entry(row: Row, zone: tzinfo, negative: set[str]) -> StatementEntry:
-    """Read a line; `negative` takes its number where its amount has a minus."""
+def _entry(row: Row, zone: tzinfo, negative: set[int], first: int) -> StatementEntry:
+    """Read a line; `negative` takes it where its amount has a minus. `first`: the first line of its transaction."""
     values, problems = row.values, []
+    if first != row.line:
+        problems.append(Problem("order_no", f"is the same as in row {first}", repr(row.ref), code="twice"))
     if "currency" not in values:
         problems.append(Problem("currency", "is required"))
     if values.keys().isdisjoint({"amount", "order_amount"}):
@@ -111,7 +120,7 @@ def _entry(row: Row, zone: tzinfo, negative: set[str]) -> StatementEntry:
     if problems:
         raise InvalidFields("row", problems)
     if amount is not None and amount < 0:
-        negative.add(row.ref)
+        negative.add(row.line)
     return StatementEntry(
         line=row.line,
         order_no=row.ref,
