@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -19,6 +19,7 @@ from treasury.ledger.last_answers import Stream
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import has_ended, last_report, record_report, reports_before
 from treasury.ledger.receipts import counted_when_opened, shown_receipts
+from treasury.ledger.shared_numbers import shared_numbers
 from treasury.ledger.snapshots import expected_receipts
 from treasury.ledger.taken_over import is_taken_over, shown_when_opened
 from treasury.ledger.unpriced import unpriced_orders
@@ -42,6 +43,8 @@ class Closing:
     """Orders that it did not ask about, because they have long been final."""
     by_age: str | None = None
     """When they are asked about, in words."""
+    shared: Mapping[str, str | None] = field(default_factory=dict)
+    """Orders that were told one number, as `shared_numbers` gives them."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,11 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
         for row in shown_receipts(stream, sweep_id):
             sums.add_receipt(row, inside)
         counted = count_since(stream, None if before is None else json.loads(before.statement))
+        shared = shared_numbers(stream, sweep_id)
     drawn: dict[str, Any] = {"lines": [line.as_text() for line in statement], "flows": sums.said()}
     drawn |= {COUNTED: counted, FOLLOWS: None if before is None else before.sweep_id}
     drawn |= {"fee_on_top": sorted(rules.fee_on_top), "debited_when": rules.entry("debited_when")}
+    drawn |= {"shared": shared} if shared else {}
     if by_age is not None and (count := ledger.read(_not_asked(sweep_id))[0][0]):
         drawn |= {"not_asked": count, "by_age": by_age}
     row = {"sweep_id": sweep_id, "books": scope.books, "as_of": as_of, "journal_id": last}
@@ -136,7 +141,8 @@ def closing_of(ledger: Ledger, sweep_id: int, scope: Scope) -> Closing:
     row = ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id))[0]
     before = last_report(ledger, scope, sweep_id)
     since, said = None if before is None else before.as_of, json.loads(row.statement)
-    return Closing(row.as_of, since, _lines(row.statement), said.get("not_asked", 0), said.get("by_age"))
+    told = said.get("not_asked", 0), said.get("by_age"), said.get("shared", {})
+    return Closing(row.as_of, since, _lines(row.statement), *told)
 
 
 def _lines(statement: str) -> list[StatementLine]:

@@ -236,10 +236,13 @@ def record_answers(connection: Connection, texts: Mapping[int, str], at: int) ->
 _RECORDED = RowChange(schema.answers, ("id",), ("service_side", "asked_at"))
 
 
-def both_sides(ledger: Ledger, sweep_id: int, columns: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
+def both_sides(
+    ledger: Ledger, sweep_id: int, columns: Sequence[str], shared: Mapping[str, str | None] = MappingProxyType({})
+) -> Iterator[dict[str, list[Any]]]:
     """Yield both sides of every order of a sweep by column, sorted by request id, a part of them at a time.
 
-    The service's side is empty where it was not asked.
+    The service's side is empty where it was not asked. Of orders that `shared` a number (request id -> the other one,
+    or None where it has another by now) each answer is the record of the other one, or the number was not its own.
     """
     table = schema.answers.c
     query = select(table.ledger_side, table.service_side).where(table.sweep_id == sweep_id)
@@ -249,6 +252,9 @@ def both_sides(ledger: Ledger, sweep_id: int, columns: Sequence[str]) -> Iterato
         while True:
             part: dict[str, list[Any]] = {name: [] for name in columns}
             for side in islice(orders, PART):  # one of them is there at a time
+                if side["request_id"] in shared:
+                    other = shared[side["request_id"]]
+                    side.update({"known_order_no": None} if other is None else {"seen_request_id": other})
                 for name, values in part.items():
                     values.append(side.get(name))
             if not part[columns[0]]:

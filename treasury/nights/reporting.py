@@ -104,7 +104,7 @@ def read_input(
     return ReconciliationInput(
         as_of=sums.as_of,
         both_sides=lambda columns: (
-            pd.DataFrame(part, dtype=object) for part in sweeps.both_sides(ledger, sweep_id, columns)
+            pd.DataFrame(part, dtype=object) for part in sweeps.both_sides(ledger, sweep_id, columns, sums.shared)
         ),
         policy=policy,
         scope=scope,

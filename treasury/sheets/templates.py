@@ -365,7 +365,7 @@ def _balances() -> Template:
 
 def _statement() -> Template:
     notes = {
-        "order_no": "The service's number of the transaction, once in the file.",
+        "order_no": "The service's number of the transaction, once in the file for each kind of order_type.",
         "currency": "The currency that was debited or credited.",
         "amount": "How much, in currency; this or order_amount is required.",
         "order_amount": "How much, in currency, as an export of the service names it.",
