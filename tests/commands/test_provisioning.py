@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -196,3 +197,28 @@ def test_a_user_without_a_link_is_not_done(
             assert ("answered no link; run it again" in row["reason"]) is (row["outcome"] == "unknown"), row
     finally:
         proxy.close()
+
+
+@pytest.mark.parametrize("failing", ["kyc-link", "upload-kyc", "change-email"])
+def test_a_user_the_service_has_shown_is_asked_about_every_night_whatever_else_failed(
+    open_office: Callable[..., Office], sandbox: RunningSandbox, failing: str
+) -> None:
+    """A row that ends `unknown`, because only its link was lost, is a user who exists: the report counts it."""
+
+    class Failing(Proxy):
+        def answer(self, path: str, body: bytes) -> Answer:
+            found = super().answer(path, body)
+            if path.endswith("/create-with-kyc-link"):
+                return with_data(link=None)(found)
+            return (500, {"code": 500, "message": "system error"}) if path.endswith(f"/{failing}") else found
+
+    with closing(Failing(sandbox.base_url)) as proxy:
+        office = open_office(proxy.base_url)
+        (office.home / "front.png").write_bytes(PNG)
+        if failing != "kyc-link":  # somebody else made the user; this ledger has never heard of it
+            fields = {"user_xid": "u-1", "email": "old@example.com"}
+            open_office(sandbox.base_url).run("call", "create_card_user_with_kyc_link", "--json", json.dumps(fields))
+        text = HEAD + ANN if failing == "upload-kyc" else "user_xid,email\nu-1,ann@example.com\n"
+        done = provision(office, text, *(["--update"] if failing == "change-email" else []))
+        assert (done.code, rows(office)["u-1"]["outcome"]) == (4, "unknown"), done.out
+        assert night(office)["card_users"]["created"] == 1

@@ -186,14 +186,16 @@ def _new(desk: Desk, row: CardUserRow, *, update: bool) -> dict[str, Any]:
         if found is None:
             raise
         return _existing(desk, row, found, update=update)  # Race: another start created it since it was looked up
+    saw_card_user(desk.ledger, row.user_xid, created)  # before its link, which may fail: every night asks about it
     # Creation takes no level: another one than the default is asked for with its own link.
     is_other = row.level_name not in (None, DEFAULT_LEVEL)
     is_asked = row.identity is None and (is_other or created.link is None)
-    return _result(desk, row, "created", created, _link(desk, row) if is_asked else None)
+    return _result(row, "created", created, _link(desk, row) if is_asked else None)
 
 
 def _existing(desk: Desk, row: CardUserRow, user: CardUserRecord, *, update: bool) -> dict[str, Any]:
     """See to a user who exists: e-mail, then identity data, else a link for one who still needs it."""
+    saw_card_user(desk.ledger, row.user_xid, user)  # whatever else fails: every night asks about it
     outcome = "existing"
     if update and _is_other(row, user):
         if user.user_id is None:
@@ -209,9 +211,11 @@ def _existing(desk: Desk, row: CardUserRow, user: CardUserRecord, *, update: boo
             document = {name: value for name, value in handed["document"].items() if name != "face"}
             sent = desk.client.send(UploadKyc(user_xid=row.user_xid, **{**handed, "document": document}))
             _keep_handed_in(desk, row, handed)
-            return _result(desk, row, "submitted", user.model_copy(update={"kyc_status": sent.kyc_status}), None)
+            user = user.model_copy(update={"kyc_status": sent.kyc_status})
+            saw_card_user(desk.ledger, row.user_xid, user)
+            return _result(row, "submitted", user, None)
     link = None if _has_passed(row, user) or row.identity is not None else _link(desk, row)
-    return _result(desk, row, outcome, user, link)
+    return _result(row, outcome, user, link)
 
 
 def _was_handed_in(desk: Desk, row: CardUserRow, handed: Mapping[str, Any]) -> bool:
@@ -268,13 +272,10 @@ def _create(desk: Desk, row: CardUserRow) -> CardUserRecord:
         found = find_card_user(desk, row.user_xid)
         if found is None:
             raise
-        if row.identity is not None:
-            return found
-        return found.model_copy(update={"link": _link(desk, row)})
+        return found
 
 
-def _result(desk: Desk, row: CardUserRow, outcome: str, user: CardUserRecord, link: str | None) -> dict[str, Any]:
-    saw_card_user(desk.ledger, row.user_xid, user)
+def _result(row: CardUserRow, outcome: str, user: CardUserRecord, link: str | None) -> dict[str, Any]:
     return {
         "user_xid": row.user_xid,
         "outcome": outcome,
