@@ -149,16 +149,21 @@ def test_a_run_that_somebody_holds_ends_with_6(office: Office, sandbox: RunningS
     assert str(os.getpid()) in one_line_error(ended)
 
 
+@pytest.mark.parametrize("more", [None, (), ("--partly",), ("--fund",)], ids=["no policy", "policy", "partly", "fund"])
 def test_a_wrong_key_is_refused_clearly(
-    sandbox: RunningSandbox, open_office: Callable[..., Office], tmp_path: Any
+    sandbox: RunningSandbox, open_office: Callable[..., Office], tmp_path: Any, more: tuple[str, ...] | None
 ) -> None:
+    """Under a policy the balance is asked about before the first questions: no balance was said, so "not funded"."""
     key = tmp_path / "wrong.pem"
     key.touch(mode=0o600)
     key.write_text(generate_key_pair()[0])
     office = open_office(sandbox.base_url, TREASURY_PRIVATE_KEY_FILE=str(key))
+    if more is not None:
+        adopted = office.run("policy", "adopt", data.path("treasury_policy.toml"), "--by", "Ada Example")
+        assert adopted.code == 0, adopted.err
     with nothing_is_sent(sandbox):
         called = office.run("call", "partner_balance", "--json", '{"currency": "USDT"}')
-        ended = office.run("pay", office.sheet(*PAID[:1]), "--run-key", "wrong", "--yes", "--follow", "0")
+        ended = office.run("pay", office.sheet(*PAID[:1]), "--run-key", "wrong", "--yes", "--follow", "0", *more or ())
     assert called.code == 4
     assert "406" in one_line_error(called)
     assert ended.code == 2

@@ -14,6 +14,7 @@ from treasury.pay.funding_needs import rows_to_pay
 from treasury.pay.parts import Part, split_run
 from treasury.pay.preview import balance_of, debits_of_rows
 from treasury.payments.desk import Desk
+from treasury.payments.execution import ask_first_questions
 from treasury.payments.offers import OfferQuestions
 from treasury.planning.payouts import PayoutPlan
 from treasury.rebalance.market import at_one_moment
@@ -38,7 +39,8 @@ class Funds:
 def parts_that_are_funded(desk: Desk, plan: PayoutPlan, parts: list[Part]) -> list[Part]:
     """These parts, as far as they may leave; what left before is followed in any case.
 
-    All of them where the money is there; else none, or where the plan is `partly` those rows that are funded.
+    All of them where the money is there; else none, or where the plan is `partly` those rows that are funded. Raises
+    `ConfigurationError` where the service says no balance because it refuses whoever asks.
     """
     waiting = set(desk.ledger.order_ids(plan.run_key, (State.PREPARED,)))
     if not waiting.intersection(each for part in parts for each in part["ids"]):
@@ -48,6 +50,8 @@ def parts_that_are_funded(desk: Desk, plan: PayoutPlan, parts: list[Part]) -> li
     why = why_not_sent(funds, is_sent_unknown=is_sent_unknown)
     if why is None:
         return parts
+    if funds.not_known:  # a key, clock or unit that the service refuses is no lack of money, and is named
+        ask_first_questions(desk, plan.run_key)
     may_leave = funds.funded if plan.partly else frozenset[str]()
     held_back = [
         order

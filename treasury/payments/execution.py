@@ -99,6 +99,12 @@ def ask_before_converting(desk: Desk, run_key: str) -> None:
         desk.run_concurrently(lambda order: _carefully(desk, order, desk.submission.ask_before_sending), doubtful)
 
 
+def ask_first_questions(desk: Desk, run_key: str) -> None:
+    """Ask the first questions of a run that is not going to send. Raises `ConfigurationError` as `send_orders`."""
+    with desk.hold(run_key):
+        _get_ready(desk, run_key)
+
+
 def why_stopped(desk: Desk, run_key: str) -> str | None:
     """Why the stop-loss of a run sends nothing more in this start; None while it does."""
     return _stop_loss(desk, run_key).why
