@@ -28,6 +28,7 @@ from tests.engine.answers import (
     fiat_quote,
     ok,
     plan,
+    refused,
     under,
 )
 from tests.moved_clock import clock_of
@@ -375,6 +376,31 @@ def test_an_earlier_quote_is_confirmed_by_its_own_terms(
     life = (quote.ends_at or 0) - quote.created_at
     assert (160_000 <= life < 200_000) is (generation != 2)  # a query shows no end: a day is assumed
     assert (quote.service_ends_at is None) is (generation == 2)
+
+
+@pytest.mark.parametrize("code", [400, 5004])
+def test_an_earlier_quote_that_had_ended_is_replaced_whatever_its_refusal_says(
+    open_desk: OpenDesk, service: Any, code: int
+) -> None:
+    """A ledger that was put back asks for its quote again and is shown the old one: a refusal of what has ended says
+    nothing of the payment."""
+    desk, now = open_desk(service.base_url, resend_after=WINDOW), FAR * 1000
+    ended = fiat_quote(transaction_time=now - 400_000, expire_time=now - 340_000)
+
+    def another(body: Mapping[str, Any]) -> tuple[int, Any]:
+        made = desk.ledger.now()
+        return fiat_quote(transaction_time=made, expire_time=made + 60_000)(body)
+
+    service.plan(QUOTE, ended, another)
+    service.plan(CREATE, refused(code), confirmed)
+    service.plan(FIAT_QUERY, ABSENT)
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    assert (order.state, len(service.sent_to(CREATE))) == (State.UNKNOWN, 1)
+    for seconds in (60 + MARGIN, WINDOW):
+        clock_of(desk).move(seconds)
+        desk.submission.begin_start()
+        order = desk.submission.submit(order)
+    assert (order.state, order.generation) == (State.ACCEPTED, 2)
 
 
 def test_an_earlier_quote_that_was_paid_is_held(open_desk: OpenDesk, service: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from treasury.addresses import canonical_address
 from treasury.money import canonical, exact
-from treasury.orders.records import Order, Quote
+from treasury.orders.records import Order, Quote, Stage
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.fields import is_blank
@@ -185,9 +185,10 @@ LAST_MOMENT_MS = 2_000
 
 
 def _ended_on_the_way(order: Order, quote: Quote) -> bool:
-    if quote.expires_at is None or order.sent_at is None:
-        return False
-    return quote.expires_at - order.sent_at < LAST_MOMENT_MS
+    # Of a quote that was made before this ledger asked for it, only the service says when it ends.
+    ends = (quote.expires_at, quote.service_ends_at if quote.stage is Stage.FOREIGN else None)
+    sent_at = order.sent_at
+    return sent_at is not None and any(end is not None and end - sent_at < LAST_MOMENT_MS for end in ends)
 
 
 def has_expired(quote: Quote, now_ms: int) -> bool:
