@@ -41,9 +41,10 @@ _OURS = re.compile(
     rf"|{_AMOUNT}(?:, {_AMOUNT})* (?:missing|cannot be had|less is there|are left)\b"
     rf"|\b(?:max_share_percent\),|lacks|debited) {_AMOUNT}"
     rf"|{_AMOUNT}: (?:it was recorded before|the service may still|{_NUMBER} count already, and it adds {_NUMBER})"
-    r"|\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
+    r"|\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2})?"
 )
-"""Texts that look like account numbers and are not: our own ids, amounts, times."""
+"""Texts that look like account numbers, or hold what looks like a part of a value, and are not: our own ids, amounts,
+times."""
 
 
 MAX_HIDDEN = 8
@@ -105,8 +106,11 @@ def mask_text(text: str, is_personal: IsPersonal, own: Collection[str | None] = 
         return mask(text) if is_personal(text.casefold()) else text
     ids = [name for name in own if name and len(name) > MAX_BETWEEN and not is_personal(normalise(name))]
     kept = [found.span() for name in ids for found in re.finditer(re.escape(name), text)]
-    always = _without(list(_looks_like_accounts(text)), kept + [found.span() for found in _OURS.finditer(text)])
-    found = _without(list(_known_spans(text, is_personal)), kept) + always
+    ours = [found.span() for found in _OURS.finditer(text)]
+    always = _without(list(_looks_like_accounts(text)), kept + ours)
+    personal = _without(list(_known_spans(text, is_personal)), kept)
+    parts = [span for span in personal if span[1] - span[0] < MIN_INSIDE]  # 04 of a birthday: no part of our amounts
+    found = [span for span in personal if span not in parts] + _without(parts, ours) + always
     return _replaced(text, sorted(found, key=lambda span: (span[0], -span[1])))
 
 

@@ -97,6 +97,14 @@ def test_amounts_times_codes_and_ids_of_ours_stay(text: str) -> None:
     assert mask_text(text, nobody, ("P-2026110300012345",)) == text
 
 
+def test_a_part_of_a_birthday_hides_no_amount_and_no_day_of_ours() -> None:
+    """`lacks 4.17 USDT` was `lacks 4.*** USDT` to whoever is born on a 17th; the birthday itself is masked anywhere."""
+    is_personal = known(["1988-04-17"])
+    for text in ("not funded: lacks 4.17 USDT", "by the limits of 2026-12-04 yet", "rate is 0.17, less than 0.18"):
+        assert mask_text(text, is_personal) == text
+    assert mask_text("1988-04-17, flat 17, since 1988-04-17 09:30", is_personal) == "***, flat ***, since *** 09:30"
+
+
 def test_an_id_that_is_a_personal_value_is_none_of_ours() -> None:
     assert "202051" not in mask_text("order DE02120300000000202051", PERSONAL, ("DE02120300000000202051",))
 
