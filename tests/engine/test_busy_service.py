@@ -44,3 +44,16 @@ def test_a_card_user_whom_another_start_created_meanwhile_is_not_rejected(
     service.plan("/v1/carduser/kyc-link", (200, {"code": 200, "data": {"user_xid": "u-1", "link": "https://u-1"}}))
     found = provision_user(open_desk(service.base_url), ROW)
     assert (found["outcome"], found["link"], found["user_id"]) == ("existing", "https://u-1", "7")
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [(406, "look at the key"), (401, "look at the key"), (412, "look at the clock"), (400, "proposes no_such_user")],
+)
+def test_a_question_that_is_refused_for_whoever_asks_names_key_or_clock(
+    open_desk: Callable[..., Desk], service: Any, code: int, hint: str
+) -> None:
+    service.plan(QUERY, *([(200, {"code": code, "message": "no"})] * 8))
+    found = provision_user(open_desk(service.base_url), ROW)
+    assert hint in found["reason"], found
+    assert ("no_such_user" in found["reason"]) is (code == 400)

@@ -26,6 +26,7 @@ from treasury.provider.card_users import (
     UploadKyc,
 )
 from treasury.provider.client import may_pass
+from treasury.provider.refusals import ACCOUNT_TROUBLE, says_account_trouble
 from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
 from treasury.sheets.card_users import LAYOUT, CardUserRow, read_card_users
@@ -156,7 +157,10 @@ def provision_user(desk: Desk, row: CardUserRow, *, update: bool = False) -> dic
         known = find_card_user(desk, row.user_xid)
     except (Refused, NotConnected, OutcomeUnknown) as error:
         outcome = _outcome(error)
-        return _trouble(row, outcome, f"{error}{NO_SUCH_USER if outcome == 'rejected' else AGAIN}")
+        hint = NO_SUCH_USER if outcome == "rejected" else AGAIN
+        if isinstance(error, Refused) and says_account_trouble(error):  # it is about us, not about the user
+            hint = f"; look at {ACCOUNT_TROUBLE[str(error.code)]}, then run it again"
+        return _trouble(row, outcome, f"{error}{hint}")
     try:
         return _new(desk, row, update=update) if known is None else _existing(desk, row, known, update=update)
     except OSError as error:
