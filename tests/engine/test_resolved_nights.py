@@ -11,8 +11,9 @@ from tests.engine import paying
 from tests.engine.nights import DAY, OpenDesk, balance, classes, month_of
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
+from treasury.orders.states import State
 from treasury.payments.desk import Desk
-from treasury.payments.resolving import resolve_as_sent
+from treasury.payments.resolving import resolve_as_ended, resolve_as_sent
 from treasury.provider.service_rules import ServiceRules
 from treasury.sandbox.behaviour import Behaviour
 
@@ -85,6 +86,26 @@ def test_what_was_on_its_way_when_the_account_was_opened_is_no_gap_once_it_is_re
         sandbox.advance(200_000)
     [order] = desk.ledger.orders()
     assert order.state.value == ends
+    sandbox.deposit("USDT_TRC20", "30")
+    assert Decimal(balance(night(desk, tmp_path / "4"))["unexplained"]) >= 20
+
+
+@pytest.mark.parametrize("is_said", [True, False])
+@pytest.mark.parametrize("debited", ["accepted", "final"])
+def test_what_a_person_ended_before_the_account_was_opened_and_the_service_pays_moves_it_once(
+    debited: str, is_said: bool, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=100_000, behaviour=Behaviour(debited_when=debited))
+    desk = open_desk(sandbox.base_url, service=ServiceRules(debited_when={"payout": debited} if is_said else {}))
+    pay(desk, sheet(tmp_path, LOST), tmp_path / "out", seconds=0)
+    [order] = desk.ledger.orders()
+    resolve_as_ended(desk, order.request_id, State.FAILED, None, by="Ana", why="their support said so")
+    assert classes(night(desk, tmp_path / "1"))["a"] == "status_conflict new"
+    sandbox.advance(200_000)
+    for number in (2, 3):
+        clock_of(desk).move(DAY)
+        assert balance(night(desk, tmp_path / str(number)))["unexplained"] == "0"
+    assert [each.state for each in desk.ledger.orders()] == [State.SETTLED]
     sandbox.deposit("USDT_TRC20", "30")
     assert Decimal(balance(night(desk, tmp_path / "4"))["unexplained"]) >= 20
 

@@ -17,7 +17,7 @@ from treasury.ledger.last_answers import IS_FOUND, shows_amount
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import in_sequence
 from treasury.ledger.receipts import credit_of, is_inside, receipt_answers
-from treasury.ledger.taken_over import is_first_landing, paid_when_opened
+from treasury.ledger.taken_over import is_first_landing, landed_before, paid_when_opened
 from treasury.ledger.unpriced import brings
 from treasury.money import is_same_currency
 from treasury.orders.quoting import QUOTED
@@ -45,7 +45,7 @@ def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: C
     money = (orders.currency, orders.amount, orders.receive_currency, orders.receive_amount)
     named = (orders.request_id, orders.run_key, orders.row_ref, orders.order_no, orders.operation, orders.sent_at)
     query = (
-        select(*step, *money, orders.fee, orders.fee_currency, *named)
+        select(*step, *money, orders.fee, orders.fee_currency, *named, landed_before())
         .join_from(schema.journal, schema.orders, journal.order_id == orders.id)
         .where((journal.source == State.SETTLED.value) != (journal.target == State.SETTLED.value))
         .order_by(journal.id)

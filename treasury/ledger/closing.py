@@ -21,7 +21,7 @@ from treasury.ledger.made_reports import has_ended, last_report, record_report, 
 from treasury.ledger.receipts import counted_when_opened, shown_receipts
 from treasury.ledger.shared_numbers import shared_numbers
 from treasury.ledger.snapshots import expected_receipts
-from treasury.ledger.taken_over import is_taken_over, shown_when_opened
+from treasury.ledger.taken_over import is_taken_over, landed_before, shown_when_opened
 from treasury.ledger.unpriced import unpriced_orders
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
@@ -186,6 +186,7 @@ def _steps(scope: Scope, first: int, last: int) -> Any:
     query = select(
         *(*_money(), orders.request_id, orders.sent_at, journal.order_id, journal.source, journal.target),
         taken_over.label("taken_over"),
+        landed_before(),
     ).join_from(schema.journal, schema.orders, journal.order_id == orders.id)
     return query.where(journal.id > first, journal.id <= last, *_in_scope(scope)).order_by(journal.id)
 

@@ -1,28 +1,31 @@
-"""Orders that were held because the service knew them, and that a person said were sent: what they moved may have moved
-before the ledger counts it."""
+"""Orders that the ledger took to move nothing - held, or ended unpaid by a person's word - and that proved to be sent:
+what they moved may have moved before the ledger counts it."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, exists, select
+from sqlalchemy import ColumnElement, Label, and_, exists, select
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.last_answers import IS_FOUND, Stream
-from treasury.orders.states import NEVER_LEFT, OPEN, State
+from treasury.orders.states import OPEN, State
 from treasury.provider.status import OrderStatus
+
+_MOVES = (*OPEN, State.SETTLED)
+"""States of an order that may move money."""
 
 
 def is_taken_over(order_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """Tell whether an order was held before it counted as sent."""
+    """Tell whether an order moved nothing, for this ledger, before it counted as sent."""
     journal = schema.journal.alias().c
     return exists().where(journal.order_id == order_id, _is_taking(journal))
 
 
 def shown_when_opened(stream: Stream, opened: Mapping[str, Any]) -> dict[tuple[str, int], OrderStatus]:
     """Return currency and id -> status of the orders that the report which opened its account shows, though the ledger
-    took them for not sent: what one that was paid moved is inside the opening, and of one on its way it may be.
+    took them to move nothing: what one that was paid moved is inside the opening, and of one on its way it may be.
 
     `opened`: currency -> that report.
     """
@@ -36,7 +39,7 @@ def shown_when_opened(stream: Stream, opened: Mapping[str, Any]) -> dict[tuple[s
         query = query.where(answers.sweep_id.in_(sweeps), answers.order_id.in_(some), IS_FOUND)
         for row in stream(query):
             ours, shown = json.loads(row.ledger_side), json.loads(row.service_side)
-            if ours["state"] in NEVER_LEFT and shown.get("status") is not None:
+            if ours["state"] not in _MOVES and shown.get("status") is not None:
                 found[row.sweep_id, row.order_id] = OrderStatus(shown["status"])
     return {
         (code, id): status
@@ -55,10 +58,16 @@ def paid_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[tuple[str
 def _is_taking(journal: Any) -> ColumnElement[bool]:
     """Tell whether a step of the journal takes an order over."""
     targets = [State.ACCEPTED.value, State.SETTLED.value]
-    return and_(journal.source == State.HELD.value, journal.target.in_(targets))
+    return and_(journal.source.not_in([*_MOVES, State.PREPARED]), journal.target.in_(targets))
+
+
+def landed_before() -> Label[bool]:
+    """Tell of a step of the journal whether its order, which had ended, was paid before; for `is_first_landing`."""
+    step, journal = schema.journal.c, schema.journal.alias().c
+    was_paid = (journal.order_id == step.order_id) & (journal.target == State.SETTLED.value) & (journal.id < step.id)
+    return (step.source.not_in([*OPEN, State.HELD]) & exists().where(was_paid)).label("landed_before")
 
 
 def is_first_landing(row: Any) -> bool:
-    """Tell whether a step of the journal is the first by which its order counts as paid; one that was taken back and is
-    paid again had ended in between."""
-    return row.target == State.SETTLED and row.source in (*OPEN, State.HELD)
+    """Tell whether a step of the journal is the first by which its order counts as paid: it was not taken back."""
+    return bool(row.target == State.SETTLED and not row.landed_before)
