@@ -13,7 +13,9 @@ import pytest
 
 from tests.engine import paying
 from tests.engine.answers import number_of, payout, taken
+from tests.engine.planned import PlannedService
 from tests.engine.runs import sheet
+from tests.ibans import german_iban
 from tests.moved_clock import RUNS, MovedClock, clock_of
 from treasury.errors import (
     ApprovalNeeded,
@@ -33,6 +35,7 @@ from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
 from treasury.policy.model import parse_policy
 from treasury.settings import os_user
+from treasury.texts import look_of_payee, payee_key
 
 OpenDesk = Callable[..., Desk]
 
@@ -92,6 +95,45 @@ def test_the_same_list_paid_from_the_asset_of_another_network_is_held(
     file.write_text(file.read_text().replace("USDT_TRC20", other))
     assert start(desk, file, "two") == {"a": "held"}
     assert len(sandbox.orders()) == 1
+
+
+WALLET, GERMAN = "ID,PHONE,,ovo", "DE,,DEUTDEFF,"
+ONE_ACCOUNT = [
+    pytest.param((WALLET, "081212345671"), (WALLET, "+62 812-1234-5671"), id="phone"),
+    pytest.param(("TH,PHONE,,promptpay", "0812345670"), ("TH,PHONE,,promptpay", "66812345670"), id="without its +"),
+    pytest.param(("ID,,1000120,", "0012345670001"), ("ID,,1000120,", "12345670001"), id="zeros that a program dropped"),
+    pytest.param(("ID,EMAIL,,dana", "jo@b.example"), ("ID,EMAIL,1,dana", "jo@b.example"), id="a code that is not used"),
+    pytest.param((GERMAN, german_iban(1)), ("DE,,DEUTDEFFXXX,", german_iban(1).lower()), id="IBAN"),
+]
+"""Two spellings of one account: country, account_type, bank_code and wallet_code, with the account."""
+
+
+@pytest.mark.parametrize(("first", "second"), ONE_ACCOUNT)
+def test_an_account_in_another_spelling_is_held_as_a_duplicate(
+    open_desk: OpenDesk, service: PlannedService, tmp_path: Path, first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    columns = (
+        "row_ref,route,amount,currency,settle_currency,payout_method,account_name,phone,email,country,account_type"
+    )
+    columns += ",bank_code,wallet_code,account_no"
+    rows = ",direct,10,USDT,EUR,{},Example Person,628120000,p@b.example,{},{}"
+    lines = [
+        ref + rows.format("wallet_transfer" if "PHONE" in of or "EMAIL" in of else "bank_transfer", of, account)
+        for ref, (of, account) in (("a", first), ("b", second))
+    ]
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join([columns, *lines]) + "\n")
+    desk = open_desk(service.base_url)
+    paying.commit(desk, file, "run", None)
+    assert [each.state.outcome for each in desk.ledger.orders(run_key="run")] == ["not_sent", "held"]
+
+
+def test_an_account_of_another_bank_or_person_is_no_duplicate() -> None:
+    """Of a number that is no IBAN another bank is another account; so is another digit."""
+    own = look_of_payee(payee_key("12345670001", "ID", "1000120"))
+    others = [("12345670001", "1000121"), ("123456700010", "1000120"), ("120345670001", "1000120")]
+    assert own not in {look_of_payee(payee_key(account, "ID", bank)) for account, bank in others}
+    assert payee_key(german_iban(1), "DE", "A") != payee_key(german_iban(1), "DE", "B")  # a new payee, none the less
 
 
 def test_a_row_that_says_why_is_paid(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:

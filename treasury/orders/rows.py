@@ -13,7 +13,7 @@ from treasury.errors import RowProblem
 from treasury.money import canonical
 from treasury.promptpay import name_of_code, payee_of_code, read_promptpay
 from treasury.provider.fiat_payouts import CreateFiatPayout
-from treasury.provider.orders import Payout, Withdraw
+from treasury.provider.orders import Payout, Withdraw, code_of_bank, pays_a_phone
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.texts import payee_key, payee_of_address
 
@@ -208,7 +208,12 @@ class PayoutRow:
             return payee_of_address(self.account, self.fields.get("tag"))
         if self.route is Route.QR_CODE:
             return payee_of_code(self.fields["qrcode"])
-        return payee_key(self.account, self.country or "", self.bank)
+        return self.payee_at(self.bank)
+
+    def payee_at(self, bank: str | None) -> str:
+        """Return what would identify the payee of a bank account or wallet if this were the code of its bank."""
+        is_phone = self.route is Route.DIRECT and pays_a_phone(self.fields)
+        return payee_key(self.account, self.country or "", bank, is_phone=is_phone)
 
     @property
     def _party(self) -> Mapping[str, Any]:
@@ -238,7 +243,7 @@ class PayoutRow:
                 return str(self.fields["beneficiary_bank_id"])
             case Route.WITHDRAWAL:
                 return self.fields.get("tag")
-        return self.fields.get("bank_code") or self.fields.get("wallet_code")
+        return code_of_bank(self.fields)
 
     @property
     def payee_name(self) -> str:

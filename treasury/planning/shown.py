@@ -12,7 +12,7 @@ from treasury.orders.rows import PayoutRow, Route
 from treasury.planning.beside import TWO_NAMES, Beside
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.trades import TradePlan
-from treasury.texts import as_it_looks, look_of_payee, payee_key
+from treasury.texts import as_it_looks, look_of_payee
 
 LARGEST = 5
 """How many of the largest payments of each currency are shown first."""
@@ -118,7 +118,7 @@ def _under_two_names(rows: Iterable[PayoutRow]) -> frozenset[str]:
 
 
 def _account_of(row: PayoutRow) -> str:
-    return look_of_payee(payee_key(row.account, row.country or "", ""))
+    return look_of_payee(row.payee_at(""))
 
 
 def _differently_named(rows: Sequence[PayoutRow]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Orders: deposit addresses, withdrawals, pay-ins, payouts and their query (document, endpoints 1-6)."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints
@@ -316,6 +316,21 @@ class PayoutRecord(Reply):
         )
 
 
+def code_of_bank(payout: Mapping[str, Any]) -> str | None:
+    """Return the code of the bank or wallet that the fields of a payout pay: another one beside it says nothing."""
+    code: str | None = payout.get("wallet_code" if _pays_a_wallet(payout) else "bank_code")
+    return code
+
+
+def pays_a_phone(payout: Mapping[str, Any]) -> bool:
+    """Tell whether the account in the fields of a payout is a phone number."""
+    return _pays_a_wallet(payout) and payout.get("account_type") == "PHONE"
+
+
+def _pays_a_wallet(payout: Mapping[str, Any]) -> bool:
+    return payout.get("payout_method") == "wallet_transfer"
+
+
 class Payout(Operation[PayoutRecord]):
     """Pay a bank or wallet beneficiary."""
 
@@ -363,7 +378,7 @@ class Payout(Operation[PayoutRecord]):
     @property
     def payee(self) -> str:
         """The account, as a sheet's row names it, too."""
-        return payee_key(self.account_no, self.country, self.bank_code or self.wallet_code)
+        return payee_key(self.account_no, self.country, code_of_bank(vars(self)), is_phone=pays_a_phone(vars(self)))
 
     @property
     def payee_name(self) -> str:
