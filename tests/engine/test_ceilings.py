@@ -202,6 +202,21 @@ def test_a_row_that_nothing_bounds_is_refused_by_name(
     assert made(desk, dest_rows(tmp_path, "400", most="600")).debits == {"USDT": D(600)}
 
 
+@pytest.mark.parametrize(("least", "outcome"), [({"USDT-EUR": "5"}, "not_sent"), ({"USDC-EUR": "5"}, "settled")])
+def test_the_lowest_rate_of_an_asset_is_that_of_its_networks(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, least: dict[str, str], outcome: str
+) -> None:
+    """A sheet that says USDT_TRC20 was paid at any rate."""
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    own = {"USDT_TRC20-EUR": "0.1"} if outcome == "settled" else {}
+    judged.adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "1000"}, "min_rates": least | own})
+    file = dest_rows(tmp_path, "400")
+    file.write_text(file.read_text().replace(",USDT,", ",USDT_TRC20,"))
+    assert judged.start(desk, file, "run") == {"r0": outcome}
+    assert any(each["effects"] for each in sandbox.orders()) == (outcome == "settled")
+
+
 @pytest.mark.parametrize(
     ("limits", "said"),
     [({"max_per_payout": {"USDT": "300"}}, "more than 300"), ({"min_rates": {"USDT-EUR": "5"}}, "less than 5")],

@@ -198,6 +198,12 @@ def test_a_limit_of_a_currency_that_no_payment_spells_so_is_refused(tables: dict
         parse_policy(tables, "policy.toml")
 
 
+@pytest.mark.parametrize("pair", ["EUR-USDT", "USDT/EUR", "USDT.EUR", "USDT", "USDT-EUR-EUR", "USDT-EURO"])
+def test_a_lowest_rate_of_what_no_quote_has_is_refused(pair: str) -> None:
+    with pytest.raises(InputError, match=rf"^policy.toml: payouts.min_rates.{pair}: must be .* for example USDT"):
+        parse_policy({"payouts": {"min_rates": {pair: "0.8"}}}, "policy.toml")
+
+
 @pytest.mark.parametrize(
     ("time_zone", "day", "ends"),
     [

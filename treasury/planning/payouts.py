@@ -16,7 +16,7 @@ from treasury.orders.records import Intent, duplicate_key
 from treasury.orders.rows import WAYS, LeftOut, PayoutRow, Route, Way
 from treasury.planning.funding_trades import FundingTrade, bounds_of, debits_of
 from treasury.policy.judge import check_run_total
-from treasury.policy.limits import Limits, PaymentLimits, PayoutLimits, approvals_needed, why_approvals
+from treasury.policy.limits import Limits, PaymentLimits, PayoutLimits, approvals_needed, least_rate, why_approvals
 from treasury.policy.model import Policy
 from treasury.texts import as_it_looks
 
@@ -308,7 +308,7 @@ def _bounds(row: PayoutRow, limits: PaymentLimits) -> Bounds:
         pay_amount=row.amount,
         receive_amount=row.receive_amount,
         max_pay=maximum if row.amount is not None else row.ceiling(maximum),
-        min_rate=limits.min_rates.get(pair) if isinstance(limits, PayoutLimits) else None,
+        min_rate=least_rate(limits.min_rates, pair) if isinstance(limits, PayoutLimits) else None,
         max_debit=None if row.amount is None else row.estimate,
     )
 

@@ -12,7 +12,7 @@ from treasury.addresses import canonical_address, listed_as
 from treasury.errors import RowProblem
 from treasury.money import ZERO, format_amount
 from treasury.orders.rows import PayoutRow, Route
-from treasury.policy.limits import Limits, PaymentLimits, PayoutLimits, WithdrawalLimits
+from treasury.policy.limits import Limits, PaymentLimits, PayoutLimits, WithdrawalLimits, least_rate
 from treasury.policy.model import AssetBand, Changes, Policy, RebalancingTable, Scheduled
 from treasury.policy.people import Person
 from treasury.policy.schedule import ByAge
@@ -87,7 +87,7 @@ def _listed(names: Callable[[Leaving], Iterable[str | None]], alike: Callable[[s
 
 
 def _rate(limit: Mapping[str, Decimal], leaving: Leaving) -> Found:
-    least = limit.get(leaving.pair)
+    least = least_rate(limit, leaving.pair)
     if least is not None and (leaving.rate is None or leaving.rate < least):
         yield "unknown" if leaving.rate is None else format_amount(leaving.rate), format_amount(least)
 

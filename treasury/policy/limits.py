@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from treasury.money import format_amount
+from treasury.money import family_of, format_amount
 from treasury.policy.tables import ByCurrency, Holding, PolicyTable, PositiveAmount
 from treasury.provider.fields import Symbol
 
@@ -101,9 +101,15 @@ class PayoutLimits(PaymentLimits):
     cooling_days: Annotated[int, Field(strict=True, ge=0, le=366)] = 0
     """A payment to another account of a name that was paid before is held for so long."""
     min_rates: dict[str, Holding] = Field(default_factory=dict)
-    """`USDT-EUR`: the lowest rate that a quote may have."""
+    """`USDT-EUR`: the lowest rate that a quote may have; of an asset of each network that is not named itself."""
     estimate_margin_percent: Annotated[Decimal, Field(ge=0, le=100)] = Decimal(2)
     """So much above its estimate a payment may debit that fixes what is received."""
+
+
+def least_rate(min_rates: Mapping[str, Decimal], pair: str) -> Decimal | None:
+    """Return the lowest rate that a quote of a pair may have: its own, else that of its asset, whatever the network."""
+    pays, _, receives = pair.rpartition("-")
+    return min_rates.get(pair, min_rates.get(f"{family_of(pays)}-{receives}"))
 
 
 def approvals_needed(debits: Mapping[str, Decimal], limits: Limits) -> int:

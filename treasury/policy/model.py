@@ -21,7 +21,7 @@ from treasury.policy.limits import ConversionLimits, Limits, PaymentLimits, Payo
 from treasury.policy.people import APPROVAL_HOURS, Maker, People, Person, Right, same_person
 from treasury.policy.tables import Bps, Change, Holding, PolicyTable, PositiveAmount, TimeZone
 from treasury.policy.tolerances import Tolerances
-from treasury.provider.fields import Symbol, asset_code
+from treasury.provider.fields import Symbol, asset_code, quoted_pair
 from treasury.texts import as_it_looks
 
 
@@ -359,7 +359,7 @@ def _misspelt(policy: Policy, line_of: Callable[[Sequence[str]], int | None]) ->
     places += [(table, name, key) for table, name, value in limits if isinstance(value, dict) for key in value]
     for place in places:
         try:
-            asset_code(place[-1])
+            (quoted_pair if "min_rates" in place else asset_code)(place[-1])
         except ValueError as error:
             yield f"{_place(place, line_of)}: {error}"
 

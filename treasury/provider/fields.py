@@ -189,6 +189,14 @@ def asset_code(value: str) -> str:
     return value
 
 
+def quoted_pair(value: str) -> str:
+    """Return the pair of a payout's quote, as USDT-EUR, as it is. Raises `ValueError` for what no quote has."""
+    _, _, receives = asset_code(value).partition("-")
+    if receives not in fiat_codes():
+        raise ValueError("must be the asset that is paid and the currency that is received, for example USDT-EUR")
+    return value
+
+
 AssetCode = Annotated[str, AfterValidator(asset_code)]
 """A currency that is debited or comes in: limits and accounts know it by this one spelling, however lenient the service
 is."""
