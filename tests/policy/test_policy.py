@@ -1,6 +1,7 @@
 """The policy: what it says, and how it explains what is wrong with it."""
 
 import re
+import tomllib
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,16 @@ def test_a_limit_of_a_currency_that_no_payment_spells_so_is_refused(tables: dict
 def test_a_lowest_rate_of_what_no_quote_has_is_refused(pair: str) -> None:
     with pytest.raises(InputError, match=rf"^policy.toml: payouts.min_rates.{pair}: must be .* for example USDT"):
         parse_policy({"payouts": {"min_rates": {pair: "0.8"}}}, "policy.toml")
+
+
+def test_a_limit_of_a_pair_the_other_way_round_is_refused() -> None:
+    """It limited nothing: trades are made of the pair as the policy names it."""
+    tables = tomllib.loads(data.path("treasury_policy.toml").read_text())
+    tables["conversions"]["max_per_pair"] = {"BTC-USDT": "5", "SOL-USDT": "5"}
+    parse_policy(tables, "policy.toml")
+    tables["conversions"]["max_per_pair"] = {"USDT-BTC": "5"}
+    with pytest.raises(InputError, match=r"max_per_pair.USDT-BTC: is no pair .* BTC-USDT, DOGE-USDT, ETH-USDT$"):
+        parse_policy(tables, "policy.toml")
 
 
 @pytest.mark.parametrize(

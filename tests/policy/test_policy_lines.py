@@ -71,6 +71,10 @@ def test_a_difference_names_each_entry() -> None:
             "one_approval_above = {USDT = '5', BTC = '1'}",
             ["payouts: runs of BTC that each take no approval"],
         ),
+        (
+            "[withdrawals]\n[payouts]\ncurrencies = ['USDT', 'USDT_TRC20']\nnew_payee_above = {USDT_TRC20 = '9'}",
+            ["payouts: first payments to an account are held in USDT_TRC20, in USDT never"],
+        ),
     ],
     ids=[
         "no approvals, one limit",
@@ -81,6 +85,7 @@ def test_a_difference_names_each_entry() -> None:
         "any currency",
         "a listed currency",
         "no day's limit",
+        "new payees",
     ],
 )
 def test_what_leaves_without_the_approvals_of_a_policy_is_said(text: str, said: list[str]) -> None:

@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from treasury.policy.limits import PaymentLimits
 from treasury.policy.model import Policy
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -33,7 +34,7 @@ def left_open(policy: Policy) -> Iterator[str]:
         asked = {*limits.one_approval_above, *limits.two_approvals_above}
         limited = {*limits.max_per_payout, *limits.max_per_run, *limits.max_per_day}
         named = asked or limited
-        others = "other currencies" if limits.currencies is None else ", ".join(sorted({*limits.currencies} - named))
+        others = _others(limits, named)
         if getattr(policy, table) is None:
             yield f"it has no [{table}] table: {table} of any amount leave without a limit and without an approval"
             continue
@@ -45,11 +46,22 @@ def left_open(policy: Policy) -> Iterator[str]:
                 f"{table}: totals in {', '.join(sorted(named))} {rule}, in {others} {none}, whatever they come to: "
                 f"name them in {entry}, or leave them out of {table}.currencies"
             )
+        new = {*limits.new_payee_above}
+        if new and (beside := _others(limits, new)):
+            yield (
+                f"{table}: first payments to an account are held in {', '.join(sorted(new))}, in {beside} never, "
+                f"whatever they come to: name them in new_payee_above, or leave them out of {table}.currencies"
+            )
         if endless := sorted(asked - {*limits.max_per_day}):
             yield (
                 f"{table}: runs of {', '.join(endless)} that each take no approval leave without one, however much "
                 f"they come to together in a day: limit that in {table}.max_per_day"
             )
+
+
+def _others(limits: PaymentLimits, named: Collection[str]) -> str:
+    """Return which currencies may be debited besides these, in words; nothing where there are none."""
+    return "other currencies" if limits.currencies is None else ", ".join(sorted({*limits.currencies} - {*named}))
 
 
 def _entries(policy: Policy) -> dict[str, str]:
