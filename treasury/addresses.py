@@ -38,6 +38,27 @@ def canonical_address(address: str) -> str:
     return folded.removeprefix("bitcoincash:") if _cash(address) is None else address
 
 
+def key_of_address(address: str) -> str | None:
+    """Return the hash that an address of Bitcoin's kind stands for, in whichever of its forms; None of any other one.
+
+    Bitcoin Cash has a form of its own beside that of Bitcoin (`q...`, `1...`); scripts of Litecoin are `M...` or `3...`.
+    """
+    if _cash(address) is None:
+        text = address.lower().removeprefix("bitcoincash:")
+        number = 0
+        for each in text[:34]:  # 8 bits of kind, 160 of the hash, 2 that are none; the checksum follows
+            number = number << 5 | _BECH32.find(each)
+        return f"{_CASH_KINDS.get(number >> 162)}{number >> 2 & (1 << 160) - 1:040x}"
+    raw = _decoded58(address, _BITCOIN) if 25 <= len(address) <= 35 else None
+    if raw is None or len(raw) != 25 or raw[0] not in _KINDS or _base58(_BITCOIN, (raw[0],), "")(address) is not None:
+        return None
+    return _KINDS[raw[0]] + raw[1:21].hex()
+
+
+_KINDS: Mapping[int, str] = {0x00: "key", 0x30: "key", 0x05: "script", 0x32: "script"}
+_CASH_KINDS: Mapping[int, str] = {0: "key", 8: "script"}
+
+
 def listed_as(address: str, tag: str | None) -> str:
     """Return an address as a policy lists it: ADDRESS, or ADDRESS:TAG, because each tag is another customer's."""
     return f"{address}:{tag}" if tag else address

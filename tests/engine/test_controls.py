@@ -30,12 +30,12 @@ from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Event, State
 from treasury.pay.payout_plans import read_plan
+from treasury.payees import look_of_payee, payee_key
 from treasury.payments import approving, execution
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
 from treasury.policy.model import parse_policy
 from treasury.settings import os_user
-from treasury.texts import look_of_payee, payee_key
 
 OpenDesk = Callable[..., Desk]
 

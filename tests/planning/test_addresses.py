@@ -3,7 +3,7 @@
 import pytest
 
 from treasury.addresses import canonical_address, is_checked, why_no_address
-from treasury.texts import look_of_payee, payee_key, payee_of_address
+from treasury.payees import look_of_payee, payee_key, payee_of_address
 
 EIP_55 = (
     "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
@@ -83,6 +83,25 @@ def test_a_prefix_is_no_part_of_a_cash_address() -> None:
     forms = (bare, bare.upper(), f"bitcoincash:{bare}", f"bitcoincash:{bare}".upper())
     assert {canonical_address(each) for each in forms} == {bare}
     assert len({payee_of_address(each, None) for each in forms}) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (
+            ("1BpEi6DfDAUFd7GtittLSdBeYJvcoaVggu", None),
+            ("bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a", None),
+        ),
+        (("3CWFddi6m4ndiGyKqzYvsFYagqDLPVMTzC", None), ("ppm2qsznhks23z7629mms6s4cwef74vcwvn0h829pq", None)),
+        (("3CDJNfdWX8m2NwuGUV3nhXHXEeLygMXoAj", None), ("MJRSgZ3UUFcTBTBAaN38XAXvZLwRe8WVw7", None)),
+        (("rPT1Sjq2YGrBMTttX4GZHjKu9dyfzbpAYe", "7"), ("rPT1Sjq2YGrBMTttX4GZHjKu9dyfzbpAYe", "007")),
+    ],
+    ids=["key of Bitcoin Cash", "script of Bitcoin Cash", "script of Litecoin", "tag"],
+)
+def test_an_address_in_another_form_looks_alike(first: tuple[str, str | None], second: tuple[str, str | None]) -> None:
+    """Each was paid a second time; a policy's list and the hold of new payees still take it for another one."""
+    assert look_of_payee(payee_of_address(*first)) == look_of_payee(payee_of_address(*second))
+    assert payee_of_address(*first) != payee_of_address(*second)
 
 
 @pytest.mark.parametrize(

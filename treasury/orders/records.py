@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from treasury.money import canonical, family_of
 from treasury.orders.states import State
+from treasury.payees import look_of_payee
 from treasury.provider.status import OrderStatus
-from treasury.texts import look_of_payee
 
 ON_A_PERSONS_WORD = -1
 """`absences_needed` of an order that a person resolved as not sent: one query, and only a payment speaks against it."""

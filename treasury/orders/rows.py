@@ -11,11 +11,11 @@ from typing import Any
 
 from treasury.errors import RowProblem
 from treasury.money import canonical
+from treasury.payees import payee_key, payee_of_address
 from treasury.promptpay import name_of_code, payee_of_code, read_promptpay
 from treasury.provider.fiat_payouts import CreateFiatPayout
 from treasury.provider.orders import Payout, Withdraw, code_of_bank, pays_a_phone
 from treasury.provider.scan_to_pay import SubmitScanToPay
-from treasury.texts import payee_key, payee_of_address
 
 
 class Route(StrEnum):

@@ -9,10 +9,11 @@ from typing import Any
 from treasury.masking import mask
 from treasury.money import exact, format_amount
 from treasury.orders.rows import PayoutRow, Route
+from treasury.payees import look_of_payee
 from treasury.planning.beside import TWO_NAMES, Beside
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.trades import TradePlan
-from treasury.texts import as_it_looks, look_of_payee
+from treasury.texts import as_it_looks
 
 LARGEST = 5
 """How many of the largest payments of each currency are shown first."""

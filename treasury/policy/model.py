@@ -365,8 +365,8 @@ def _misspelt(policy: Policy, line_of: Callable[[Sequence[str]], int | None]) ->
     traded = {policy.symbol(asset) for asset in policy.traded} | {*getattr(policy.rebalancing, "pairs", ())}
     for pair in policy.conversions.max_per_pair if policy.rebalancing and policy.conversions else ():
         if pair not in traded and pair.partition("-")[2] != policy.base_asset:  # what else is owed is bought so
-            place, pairs = _place(("conversions", "max_per_pair", pair), line_of), ", ".join(sorted(traded))
-            yield f"{place}: is no pair of this policy, so it limits nothing: {pairs}"
+            where, pairs = _place(("conversions", "max_per_pair", pair), line_of), ", ".join(sorted(traded))
+            yield f"{where}: is no pair of this policy, so it limits nothing: {pairs}"
 
 
 def _missing(content: Mapping[str, Any]) -> list[tuple[str, ...]]:

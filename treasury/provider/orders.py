@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints
 
 from treasury.canonical import canonical_json
+from treasury.payees import payee_key, payee_of_address
 from treasury.provider.bounded_json import read_json_text
 from treasury.provider.fields import AccountText, Amount, AssetCode, PersonalText, json_text, one_of
 from treasury.provider.operation import Conditional, Effect, Operation, Reply, SeenOrder, WireModel
@@ -21,7 +22,7 @@ from treasury.provider.reply_fields import (
     ReplyText,
 )
 from treasury.provider.status import OrderStatus
-from treasury.texts import cut_text, payee_key, payee_of_address
+from treasury.texts import cut_text
 
 
 class DepositAddressRecord(Reply):
