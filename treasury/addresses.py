@@ -41,7 +41,7 @@ def canonical_address(address: str) -> str:
 def key_of_address(address: str) -> str | None:
     """Return the hash that an address of Bitcoin's kind stands for, in whichever of its forms; None of any other one.
 
-    Bitcoin Cash has a form of its own beside that of Bitcoin (`q...`, `1...`); scripts of Litecoin are `M...` or `3...`.
+    Bitcoin Cash has its own form beside that of Bitcoin (`q...`, `1...`); scripts of Litecoin are `M...` or `3...`.
     """
     if _cash(address) is None:
         text = address.lower().removeprefix("bitcoincash:")
