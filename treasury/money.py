@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal, localcontext
 from typing import ParamSpec, TypeVar
 
@@ -121,6 +121,11 @@ def canonical(amount: Decimal) -> str:
 def family_of(asset: str) -> str:
     """The asset that a code stands for, whatever its network: `USDT` of `USDT_TRC20` (public fact 7.1)."""
     return asset.partition("_")[0]
+
+
+def of_asset(amounts: Mapping[str, Decimal], currency: str) -> Decimal | None:
+    """Return the amount that stands for a currency: under its own code, else under that of its asset."""
+    return amounts.get(currency, amounts.get(family_of(currency)))
 
 
 def is_same_currency(one: str | None, other: str | None) -> bool:

@@ -192,6 +192,20 @@ def test_an_empty_policy_is_one_that_says_nothing(tmp_path: Path) -> None:
         ({"withdrawals": {"max_per_payout": {" USDT": "5"}}}, "withdrawals.max_per_payout. USDT"),
         ({"payouts": {"min_rates": {"USDT eur": "0.8"}}}, "payouts.min_rates.USDT eur"),
         ({"conversions": {"max_turnover": {"USDT\u200b": "5"}}}, "conversions.max_turnover.USDT"),
+        ({"reconciliation": {"high_amounts": {"usdt": "5"}}}, "reconciliation.high_amounts.usdt"),
+        (
+            {"scheduled": [{"name": "rent", "currency": "usdt", "amount": "5", "day_of_month": 1}]},
+            "scheduled.rent.currency.usdt",
+        ),
+        (
+            {
+                "time_zone": "UTC",
+                "base_asset": "usdt",
+                "assets": {"BTC": {"target": "1"}},
+                "rebalancing": {"min_trade": "5"},
+            },
+            "base_asset.usdt",
+        ),
     ],
 )
 def test_a_limit_of_a_currency_that_no_payment_spells_so_is_refused(tables: dict[str, Any], place: str) -> None:

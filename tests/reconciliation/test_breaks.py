@@ -88,6 +88,7 @@ def test_ages_fall_into_buckets(days: int, bucket: str) -> None:
         ({"amount": D("999.99")}, 0, "medium"),
         ({"difference": D(-1000)}, 0, "high"),
         ({"amount": D(1000), "currency": "JPY"}, 0, "medium"),
+        ({"amount": D(1000), "currency": "USDT_TRC20"}, 0, "high"),
         ({}, 7, "medium"),
         ({}, 8, "high"),
         ({"name": "fee_variance", "amount": D(5000)}, 20, "low"),

@@ -355,6 +355,9 @@ def _misspelt(policy: Policy, line_of: Callable[[Sequence[str]], int | None]) ->
     tables = ("payouts", "withdrawals", "conversions", "assets")
     said = policy.model_dump(mode="json", include=set(tables), exclude_defaults=True)
     places: list[tuple[str, ...]] = [("assets", key) for key in said.pop("assets", {})]
+    places += [("reconciliation", "high_amounts", key) for key in policy.reconciliation.high_amounts]
+    places += [("scheduled", each.name, "currency", each.currency) for each in policy.scheduled]
+    places += [("base_asset", policy.base_asset)] if policy.base_asset else []
     limits = [(table, name, value) for table in said for name, value in (said[table] or {}).items()]
     places += [(table, name, key) for table, name, value in limits if isinstance(value, dict) for key in value]
     for place in places:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from treasury.money import of_asset
 from treasury.policy.model import Policy
 from treasury.reconciliation.classes import BY_NAME, PRIORITY, Verdict
 
@@ -187,7 +188,7 @@ def _severity(made: Break, policy: Policy) -> str:
     """`high`: over the policy's amount, or old; `medium`: any other break; `low`: a warning."""
     if BY_NAME[made.found.name].verdict not in (Verdict.BREAKS, Verdict.INCOMPLETE):
         return "low"
-    high = policy.reconciliation.high_amounts.get(made.found.currency or "")
+    high = of_asset(policy.reconciliation.high_amounts, made.found.currency or "")
     stake = made.found.amount or Decimal(0)
     large = high is not None and max(abs(stake), abs(made.found.difference)) >= high
     return "high" if large or made.found.name in GRAVE or made.age_days > OLD_DAYS else "medium"
