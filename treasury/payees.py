@@ -21,29 +21,24 @@ def payee_of_address(address: str, tag: str | None) -> str:
     """
     bare = as_it_looks(address).removeprefix(as_it_looks("bitcoincash"))  # CashAddr: with it or without, one address
     names = ("" if len(bare) >= _HASHED else address.strip(), (tag or "").strip())
-    memo = as_it_looks(tag or "")
-    whole, look = f"{bare}|{memo}", f"{key_of_address(address.strip()) or bare}|{_without_zeros(memo)}"
-    return look + _as_chosen(*names) if look == whole else _CHOSEN.join((look, whole, *names))
-
-
-def _without_zeros(number: str) -> str:
-    return number.lstrip("0") if number.isdigit() else number
+    memo, key = as_it_looks(tag or ""), key_of_address(address.strip())
+    whole = f"{bare}|{memo}" + _as_chosen(*names)
+    return whole if key is None else f"{key}|{memo}{_CHOSEN}{whole}"
 
 
 def payee_key(account: object, country: object, bank: object, *, is_phone: bool = False) -> str:
     """Return what identifies a payee, however its account is written. Personal: never log it.
 
     An alias with an @ is a name that anybody may choose to look like another one; a number is given by a bank. What the
-    payee looks like lacks zeros in front, which a spreadsheet program drops, and of an IBAN, which names both, country
-    and bank: a bank has a code on each route. `is_phone`: of a wallet whose account is a phone number.
+    payee of an IBAN looks like lacks country and bank, which the IBAN names: a bank has a code on each route.
+    `is_phone`: of a wallet whose account is a phone number.
     """
     text = str(account)
     chosen = " ".join(text.split()).casefold() if "@" in text else ""
     number = (_phone_meant(text, str(country)) if is_phone else None) or as_it_looks(text)
     places = as_it_looks(str(country)), as_it_looks(str(bank))
     whole = "|".join((number, *places))
-    look = "|".join((_without_zeros(number), *(("", "") if _is_iban(text) else places)))
-    return look + _as_chosen(chosen) if look == whole else f"{look}{_CHOSEN}{whole}|{chosen}"
+    return f"{number}||{_CHOSEN}{whole}" if _is_iban(text) else whole + _as_chosen(chosen)
 
 
 def _is_iban(text: str) -> bool:
@@ -77,5 +72,9 @@ def _as_chosen(*names: str) -> str:
 
 
 def look_of_payee(payee: str) -> str:
-    """Return what a payee looks like, for duplicates: another one that looks the same may be the same one mistyped."""
-    return payee.partition(_CHOSEN)[0]
+    """Return what a payee looks like, for duplicates: another one that looks the same may be the same one mistyped.
+
+    Zeros in front do not count: a spreadsheet program drops them.
+    """
+    parts = payee.partition(_CHOSEN)[0].split("|")
+    return "|".join(part.lstrip("0") if part.isdigit() else part for part in parts)
