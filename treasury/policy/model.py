@@ -367,9 +367,9 @@ def _misspelt(policy: Policy, line_of: Callable[[Sequence[str]], int | None]) ->
             yield f"{_place(place, line_of)}: {error}"
     traded = {policy.symbol(asset) for asset in policy.traded} | {*getattr(policy.rebalancing, "pairs", ())}
     for pair in policy.conversions.max_per_pair if policy.rebalancing and policy.conversions else ():
-        if pair not in traded and pair.partition("-")[2] != policy.base_asset:  # what else is owed is bought so
-            where, pairs = _place(("conversions", "max_per_pair", pair), line_of), ", ".join(sorted(traded))
-            yield f"{where}: is no pair of this policy, so it limits nothing: {pairs}"
+        other_way = "-".join(reversed(pair.split("-")))
+        if pair not in traded and other_way in traded:  # any other pair limits a conversion by `treasury call`
+            yield f"{_place(('conversions', 'max_per_pair', pair), line_of)}: is traded as {other_way}: write that"
 
 
 def _missing(content: Mapping[str, Any]) -> list[tuple[str, ...]]:
