@@ -20,6 +20,11 @@ def soon(result: Any = None, error: BaseException | None = None, seconds: float 
     return await_result(begin)
 
 
+def once(event: threading.Event) -> None:
+    """Wait for an event of another thread or turn."""
+    await_result(lambda deliver: threading.Thread(target=lambda: deliver(event.wait(10), None), daemon=True).start())
+
+
 def test_results_are_in_the_order_of_the_items_whatever_the_order_they_end_in() -> None:
     assert run_concurrently(lambda item: soon(item * 2, seconds=0.05 - item / 100), range(5), 5) == [0, 2, 4, 6, 8]
     assert run_concurrently(str, [], 5) == []
@@ -72,11 +77,15 @@ def test_an_error_that_is_delivered_is_raised_where_it_is_waited_for() -> None:
 def test_an_error_stops_the_handing_out_and_lets_what_is_under_way_end() -> None:
     begun: list[int] = []
     ended: list[int] = []
+    all_wait, first_failed = threading.Event(), threading.Event()
 
     def work(item: int) -> None:
         begun.append(item)
-        soon(seconds=0.02 if item else 0.005)
+        if len(begun) == 4:
+            all_wait.set()
+        once(all_wait if item == 0 else first_failed)
         if item == 0:
+            first_failed.set()
             raise ValueError("the first one")
         ended.append(item)
 
