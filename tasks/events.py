@@ -1,6 +1,5 @@
 """Events of Prefect that automations wait for: `treasury.*`, with the run key as their resource, and no people."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from prefect.client.schemas.objects import State
@@ -33,7 +32,9 @@ def tell_what_changed(desk: Desk, told: set[tuple[str, str, str]] | None = None)
 
     `told`: what a process that watches has told already, and does not repeat; it tells which plans wait, too.
     """
-    now = set(_changes(desk))
+    hours = desk.settings.alarm_hours
+    now = {(DECIDED, run_key, since) for run_key, since in decided_plans(desk, 2 * hours.waiting + 24)}
+    now |= {(OLD_UNKNOWN, run_key, "") for run_key in old_unknowns(desk, hours.unknown)}
     if told is not None:
         now |= {(WAITING, plan.run_key, as_time(plan.proposed_at)) for plan in waiting_plans(desk.ledger)}
     for event, run_key, since in sorted(now - (told or set())):
@@ -41,12 +42,6 @@ def tell_what_changed(desk: Desk, told: set[tuple[str, str, str]] | None = None)
     if told is not None:
         told.clear()
         told.update(now)
-
-
-def _changes(desk: Desk) -> Iterator[tuple[str, str, str]]:
-    hours = desk.settings.alarm_hours
-    yield from ((DECIDED, run_key, since) for run_key, since in decided_plans(desk, 2 * hours.waiting + 24))
-    yield from ((OLD_UNKNOWN, run_key, "") for run_key in old_unknowns(desk, hours.unknown))
 
 
 def tell_of_night(desk: Desk, state: State[Any]) -> None:

@@ -173,13 +173,8 @@ def _longest(text: str, groups: list[tuple[int, int, str]], first: int, is_perso
         token += groups[place][2]
         if len(token) > MAX_TOKEN:
             break
-        whole = _is_whole(text, groups[first][0], groups[place][1])
+        start, end = groups[first][0], groups[place][1]
+        whole = not text[max(start - 1, 0) : start].isalnum() and not text[end : end + 1].isalnum()
         if len(token) >= (MIN_TOKEN if whole else MIN_INSIDE) and is_personal(token):
             found = place
     return found
-
-
-def _is_whole(text: str, start: int, end: int) -> bool:
-    """Tell whether no letter and no digit stands beside it."""
-    before, after = text[start - 1 : start] if start else "", text[end : end + 1]
-    return not before.isalnum() and not after.isalnum()

@@ -16,7 +16,6 @@ from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Proof, Word, hear, matter_of
 from treasury.ledger.decisions import Found, RecordedDecision, find_decisions, record
-from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.in_force import HAS_EFFECT, check_no_recovery
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
@@ -32,6 +31,7 @@ from treasury.ledger.proposals import (
 )
 from treasury.ledger.seals import is_sealed
 from treasury.ledger.snapshots import of_run, read_content
+from treasury.ledger.token import identity_of_ledger
 from treasury.policy.people import Maker, Right, names_somebody, same_person, words_of
 
 # --- propose -----------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from treasury.ledger.approvals import check_not_rejected, decisions_of, is_of_an
 from treasury.ledger.database import serialize
 from treasury.ledger.deciding import people_at
 from treasury.ledger.decisions import RecordedDecision, find_decisions, record
-from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
     WaitingPlan,
@@ -29,6 +28,7 @@ from treasury.ledger.proposals import (
     plans_of_run,
 )
 from treasury.ledger.seals import is_sealed
+from treasury.ledger.token import identity_of_ledger
 from treasury.orders.states import NEVER_LEFT, State
 
 BEFORE_RESTORE = "the plan was made before this ledger was restored"

@@ -18,8 +18,7 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.decisions import ALL_SENDING, STOP, RecordedDecision, find_decisions
 from treasury.ledger.file_identity import place_of
-from treasury.ledger.identity import identity_of_ledger
-from treasury.ledger.token import Count
+from treasury.ledger.token import Count, identity_of_ledger
 from treasury.texts import count_of
 
 HOLD_BACK: Mapping[str, str] = {Verb.STOP: "stop", Verb.REJECT: "rejection", Verb.CANCEL: "cancellation"}

@@ -56,7 +56,9 @@ def debits_recorded(connection: Connection, run_key: str) -> Recorded:
 def in_flight(ledger: Ledger, *, except_run: str) -> dict[str, Decimal]:
     """Currency -> what payments of other runs may still debit, at their ceilings where only a quote will tell."""
     table = schema.orders.c
-    return _sums(ledger, table.state.in_(_MAY_DEBIT) & (table.run_key != except_run))
+    of = table.state.in_(_MAY_DEBIT) & (table.run_key != except_run) & table.currency.is_not(None)
+    rows = ledger.read(select(table.currency, table.amount, table.ceiling).where(of))
+    return sums_of((row.currency, _debit(row) or Decimal(0)) for row in rows)
 
 
 def bounded_orders(ledger: Ledger, run_key: str) -> list[Order]:
@@ -163,9 +165,3 @@ def _debit(row: Any) -> Decimal | None:
 
 def _as_amount(text: str | None) -> Decimal | None:
     return None if text is None else Decimal(text)
-
-
-def _sums(ledger: Ledger, of: ColumnElement[bool]) -> dict[str, Decimal]:
-    table = schema.orders.c
-    rows = ledger.read(select(table.currency, table.amount, table.ceiling).where(of, table.currency.is_not(None)))
-    return sums_of((row.currency, _debit(row) or Decimal(0)) for row in rows)

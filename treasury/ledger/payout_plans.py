@@ -16,9 +16,9 @@ from treasury.concurrency.batches import batched
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
-from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.in_force import newest_policy
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.token import identity_of_ledger
 
 _ROWS = 500
 """Rows of a plan that one record holds."""

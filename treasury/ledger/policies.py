@@ -86,7 +86,9 @@ def check_policy(connection: Connection, ledger: Ledger, version: str | None) ->
         raise PolicyChanged("the policy in force changed meanwhile; nothing was sent: start again")
     if found is None:
         check_rehearsal(ledger.account)
-        _mark_rehearsal(connection)
+        meta = schema.meta
+        if connection.execute(select(meta.c.key).where(meta.c.key == REHEARSAL)).first() is None:
+            connection.execute(insert(meta).values(key=REHEARSAL, value="1"))
 
 
 def check_rehearsal(account: str) -> None:
@@ -267,12 +269,6 @@ def _record(
     number, at = ledger.write(work)
     crash_point("policy.committed")
     return Adopted(number, policy.version, policy, person, now, at, recovery)
-
-
-def _mark_rehearsal(connection: Connection) -> None:
-    table = schema.meta
-    if connection.execute(select(table.c.key).where(table.c.key == REHEARSAL)).first() is None:
-        connection.execute(insert(table).values(key=REHEARSAL, value="1"))
 
 
 def _name(by: str) -> str:

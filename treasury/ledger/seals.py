@@ -42,7 +42,8 @@ SEALED: Mapping[Table, tuple[str, ...]] = {
 
 def seal(key: LedgerKey, table: Table, values: Mapping[str, Any]) -> str:
     """The checksum of a row; columns that are not given are empty."""
-    return key.checksum([table.name, *(_plain(values.get(name)) for name in SEALED[table])])
+    said = (values.get(name) for name in SEALED[table])  # as both databases give it: SQLite's driver has no booleans
+    return key.checksum([table.name, *(int(each) if isinstance(each, bool) else each for each in said)])
 
 
 def add_sealed(connection: Connection, key: LedgerKey, table: Table, values: Mapping[str, Any]) -> int:
@@ -179,8 +180,3 @@ NOT_JUDGED = "not judged"
 def judged_by(key: LedgerKey, run: Row[Any]) -> str | None:
     """The version of the policy that a run was judged by; of one that was changed by hand nobody knows."""
     return run.policy if is_sealed(key, schema.runs, run) else NOT_JUDGED
-
-
-def _plain(value: Any) -> Any:
-    """As both databases give it: SQLite's driver has no booleans."""
-    return int(value) if isinstance(value, bool) else value

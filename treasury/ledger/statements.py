@@ -26,7 +26,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.types import TypeEngine
 
 from treasury.approving.tokens import Verb
 from treasury.ledger import schema
@@ -141,21 +140,15 @@ def _in_parts(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Sequence[Any]]
 
 @functools.lru_cache(maxsize=256)
 def _change_all(dialect: Dialect, kind: RowChange, rows: int) -> str:
-    table, types = kind.table, kind.table.c
-    given = [
-        f"CAST(given.column{place} AS {_unbounded(types[name].type).compile(dialect)})"
-        for place, name in enumerate((*kind.known, *kind.columns), 1)
-    ]
+    table, names = kind.table, (*kind.known, *kind.columns)
+    types = [table.c[name].type for name in names]
+    types = [Text() if isinstance(each, String) else each for each in types]  # a cast to a length cuts in PostgreSQL
+    given = [f"CAST(given.column{place} AS {each.compile(dialect)})" for place, each in enumerate(types, 1)]
     demands = [f"{table.name}.{name} = {value}" for name, value in zip(kind.known, given, strict=False)]
     settings = [f"{name} = {value}" for name, value in zip(kind.columns, given[len(kind.known) :], strict=True)]
     settings += [f"{name} = {table.name}.{name} + 1" for name in kind.counted]
     values = _values(dialect, len(given), rows)
     return f"UPDATE {table.name} SET {', '.join(settings)} FROM ({values}) AS given WHERE {' AND '.join(demands)}"  # noqa: S608 - names of our own columns
-
-
-def _unbounded(kind: TypeEngine[Any]) -> TypeEngine[Any]:
-    """The type without its length: PostgreSQL's cast to a length silently cuts longer values."""
-    return Text() if isinstance(kind, String) else kind
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,7 +1,8 @@
 """The token of a machine: a file in its home that counts the sends that this machine marked in the ledger.
 
 It is written after each commit of the ledger, so it counts more than the ledger only when the ledger was put back to an
-older state. It guards against restores, not against power loss, so it is not synced.
+older state. It guards against restores, not against power loss, so it is not synced. And the identity of a ledger: a
+random name that no other has, and that changes when it is found to be restored.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
@@ -116,3 +117,14 @@ def marks_of(connection: Connection, host: str) -> int | None:
 def new_name() -> str:
     """A name for a machine or a ledger that no other has."""
     return uuid.uuid4().hex
+
+
+def identity_of_ledger(connection: Connection) -> str:
+    """The identity of this ledger, which gets one here if it has none yet."""
+    table = schema.meta.c
+    known = connection.execute(select(table.value).where(table.key == "identity")).scalar()
+    if known is not None:
+        return str(known)
+    name = new_name()
+    connection.execute(insert(schema.meta).values(key="identity", value=name))
+    return name

@@ -12,10 +12,10 @@ from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.decisions import RecordedDecision, find_decisions, record
-from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import add_proposal, newest_row
 from treasury.ledger.seals import is_sealed
+from treasury.ledger.token import identity_of_ledger
 from treasury.policy.people import Maker
 
 

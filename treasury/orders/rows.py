@@ -130,7 +130,7 @@ class PayoutRow:
         rows, columns and `field.` names do not count (`dict` equality; hash it with sorted keys).
         """
         most = self.max_pay_amount
-        amounts = {name: canonical(Decimal(self.fields[name])) for name in self._amounts}
+        amounts = {name: canonical(Decimal(self.fields[name])) for name in AMOUNTS if name in self.fields}
         return {
             "route": self.route.value,
             "fields": {**{name: value for name, value in self.fields.items() if name != NOTIFY}, **amounts},
@@ -139,10 +139,6 @@ class PayoutRow:
             **({} if most is None else {"max_pay_amount": canonical(most)}),
             **({} if self.replaces is None else {"replaces": self.replaces}),
         }
-
-    @property
-    def _amounts(self) -> list[str]:
-        return [name for name in AMOUNTS if name in self.fields]
 
     def _amount(self, name: str | None) -> Decimal | None:
         return Decimal(self.fields[name]) if name is not None and name in self.fields else None

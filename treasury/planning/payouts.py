@@ -274,6 +274,7 @@ def _hash_of(row: PayoutRow, limits: PaymentLimits) -> bytes:
 def plan_row(row: PayoutRow, limits: PaymentLimits = PaymentLimits()) -> Intent:
     """The payment a row asks for."""
     payload = _quoted_payload(row, limits) if row.route is Route.QUOTED else dict(row.fields)
+    given = (row.receive_currency, row.receive_amount) if row.amount is None else (row.currency, row.amount)
     return Intent(
         row_ref=row.row_ref,
         operation=row.way.operation,
@@ -285,19 +286,12 @@ def plan_row(row: PayoutRow, limits: PaymentLimits = PaymentLimits()) -> Intent:
         receive_amount=row.receive_amount,
         payee=row.payee,
         payee_name=as_it_looks(row.payee_name) or None,
-        duplicate_key=_duplicate_key(row),
+        duplicate_key=duplicate_key(row.payee, *given),
         duplicate_ok=row.duplicate_ok,
         replaces=row.replaces,
         ceiling=row.ceiling(limits.max_per_payout.get(row.currency)),
         bound=row.bound(limits.max_per_payout.get(row.currency)),
     )
-
-
-def _duplicate_key(row: PayoutRow) -> tuple[str, ...]:
-    amount, currency = row.amount, row.currency
-    if amount is None:
-        amount, currency = row.receive_amount, row.receive_currency
-    return duplicate_key(row.payee, currency, amount)
 
 
 def _bounds(row: PayoutRow, limits: PaymentLimits) -> Bounds:

@@ -61,7 +61,8 @@ def read_json(body: bytes) -> Any:
     A number of more than `MAX_DIGITS` characters, or with an exponent of three digits, stays text. Raises
     `ValueError`, also for what is nested deeper than `MAX_DEPTH` or is not UTF-8.
     """
-    text, read = _read(body)
+    text = _text_of(body)
+    read = _decode(text)
     if text.isascii() and "\\" not in text and "\x7f" not in text:
         return read  # most answers; JSON itself allows no other control character but as an escape
     return clean_members(read) if _SUSPECT.search(text) else read
@@ -75,11 +76,6 @@ def read_json_as_it_is(body: bytes) -> Any:
 def read_json_text(text: str) -> Any:
     """Read JSON as `read_json` does, of a text. Raises `ValueError`."""
     return read_json(text.encode("utf-8", "surrogatepass"))
-
-
-def _read(body: bytes) -> tuple[str, Any]:
-    text = _text_of(body)
-    return text, _decode(text)
 
 
 def _text_of(body: bytes) -> str:
