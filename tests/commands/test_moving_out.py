@@ -320,10 +320,14 @@ def test_a_payment_of_a_sheet_and_the_same_by_call_are_duplicates(office: Office
     assert withdraw(office, "sheet", withdrawals(office, ("w", "ETH", ETHER, "1")), "--yes").last == "1 settled"
     fields = {"currency": "ETH", "address": ETHER.upper().replace("X", "x"), "amount": "1.0", "customer_ref_id": "c"}
     assert call(office, "withdraw", request_id="w-1", **fields).last == "held: w-1"
+    for network in ("USDT_ERC20", "USDT_ARB"):
+        sandbox.deposit(network, "50")
+    assert call(office, "withdraw", request_id="w-2", **fields | {"currency": "USDT_ERC20"}).code == 0
+    assert call(office, "withdraw", request_id="w-3", **fields | {"currency": "USDT_ARB"}).last == "held: w-3"
     code, fixed = build_promptpay("0812345678"), build_promptpay("0812345678", D("32.00"))
     assert call_scan(office, "s-1", code, "32").code == 0
     again = scan(office, "codes", codes(office, ("q", fixed, "")), "--yes")
-    assert (again.last, effects(sandbox)) == ("0 settled, 1 held", 2), again.out + again.err
+    assert (again.last, effects(sandbox)) == ("0 settled, 1 held", 3), again.out + again.err
 
 
 def test_a_waiting_plan_of_withdrawals_is_carried_out_by_approve_and_pay(

@@ -8,7 +8,9 @@ import pytest
 
 from tests.crash.payments import make_kind
 from tests.engine import paying
+from tests.engine.answers import ABSENT, PAYOUT, QUERY, accepted, ok, shown
 from tests.engine.nights import DAY, OpenDesk, balance, classes, month_of
+from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.orders.states import State
@@ -17,6 +19,7 @@ from treasury.payments.resolving import resolve_as_ended, resolve_as_sent
 from treasury.provider.service_rules import ServiceRules
 from treasury.sandbox.behaviour import Behaviour
 
+BALANCE, AS_PAID = "/v1/balance/partner", {"currency": "USDT_TRC20"}
 EARLIER, LOST = ("z", "5", "12345670099"), ("a", "10", "12345670001")
 
 
@@ -108,6 +111,22 @@ def test_what_a_person_ended_before_the_account_was_opened_and_the_service_pays_
     assert [each.state for each in desk.ledger.orders()] == [State.SETTLED]
     sandbox.deposit("USDT_TRC20", "30")
     assert Decimal(balance(night(desk, tmp_path / "4"))["unexplained"]) >= 20
+
+
+def test_what_was_paid_in_the_opening_and_is_taken_back_and_paid_again_moves_each_time(
+    open_desk: OpenDesk, service: PlannedService, tmp_path: Path
+) -> None:
+    """A person had ended it; the night that opens the account is shown that it was paid."""
+    desk = open_desk(service.base_url)
+    service.plans |= {PAYOUT: [accepted], QUERY: [ABSENT], BALANCE: [ok(balance="90")]}
+    pay(desk, sheet(tmp_path, LOST), tmp_path / "out", seconds=0)
+    [order] = desk.ledger.orders()
+    resolve_as_ended(desk, order.request_id, State.FAILED, None, by="Ana", why="their support said so")
+    for number, (status, available) in enumerate(((99, "90"), (44, "100"), (99, "90"), (44, "100")), 1):
+        service.plans |= {QUERY: [shown(status, **AS_PAID)], BALANCE: [ok(balance=available)]}
+        found = balance(night(desk, tmp_path / str(number)))
+        assert (number, found["closing"], found.get("unexplained", "0")) == (number, available, "0")
+        clock_of(desk).move(DAY)
 
 
 def _lost(open_desk: OpenDesk, sandbox: Any, folder: Path) -> Desk:

@@ -36,7 +36,7 @@ class AccountSums:
     since: int | None
     """When the report before was made, Unix ms."""
     shown: Mapping[tuple[str, int], OrderStatus]
-    """Currency and id -> status of an order in that opening, which the ledger took to move nothing."""
+    """Currency and id -> status of an order in that opening, which was held, or had ended unpaid."""
     _flows: defaultdict[str, defaultdict[str, Decimal]] = field(default_factory=_amounts)
     _ages: defaultdict[str, list[tuple[int, str]]] = field(default_factory=_lists)
     _late: defaultdict[str, list[str]] = field(default_factory=_lists)

@@ -1,5 +1,5 @@
-"""Orders that the ledger took to move nothing - held, or ended unpaid by a person's word - and that proved to be sent:
-what they moved may have moved before the ledger counts it."""
+"""Orders that were held, or had ended unpaid, and that the service pays all the same: their money may have moved before
+the ledger counts it."""
 
 import json
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from treasury.orders.states import OPEN, State
 from treasury.provider.status import OrderStatus
 
 _MOVES = (*OPEN, State.SETTLED)
-"""States of an order that may move money."""
+"""States of an order whose money may have moved; in any other one the ledger counts nothing of it."""
 
 
 def is_taken_over(order_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """Tell whether an order moved nothing, for this ledger, before it counted as sent."""
+    """Tell whether an order was held, or had ended unpaid, before it counted as sent."""
     journal = schema.journal.alias().c
     return exists().where(journal.order_id == order_id, _is_taking(journal))
 
 
 def shown_when_opened(stream: Stream, opened: Mapping[str, Any]) -> dict[tuple[str, int], OrderStatus]:
-    """Return currency and id -> status of the orders that the report which opened its account shows, though the ledger
-    took them to move nothing: what one that was paid moved is inside the opening, and of one on its way it may be.
+    """Return currency and id -> status of the orders that the report which opened its account shows, though they were
+    held, or had ended unpaid: the money of one that was paid is inside the opening, and of one on its way it may be.
 
     `opened`: currency -> that report.
     """
@@ -69,5 +69,6 @@ def landed_before() -> Label[bool]:
 
 
 def is_first_landing(row: Any) -> bool:
-    """Tell whether a step of the journal is the first by which its order counts as paid: it was not taken back."""
+    """Tell whether a step of the journal is the first by which its order counts as paid; one that the service took
+    back and paid again was paid before."""
     return bool(row.target == State.SETTLED and not row.landed_before)
