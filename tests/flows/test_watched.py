@@ -116,6 +116,7 @@ def test_a_rebalancing_that_has_nothing_to_trade_tells_a_trade_of_its_day_that_i
     assert killed.returncode == -9, killed.stdout + killed.stderr
     watcher.take()
     idle = policy(tmp_path, BTC=("0", "1", "100000"))
+    idle.write_text(idle.read_text("utf-8").replace('"UTC"', '"Asia/Singapore"'), "utf-8")  # the day of both is one
     ended = office.run("rebalance", "--policy", idle, "--yes")
     assert (ended.code, "1 unknown" in ended.out) == (4, True), ended
     assert watcher.take() == [("/rebalance-treasury/fail", "NeedsAttention")]
