@@ -6,7 +6,7 @@ from typing import Any
 from prefect import flow
 
 from flows.forms import Account, File, Folder, FollowSeconds, RunKey, SheetName
-from tasks.invoices import make_invoices
+from tasks.collecting import make_invoices
 from tasks.outcomes import ends_in_a_named_state
 
 

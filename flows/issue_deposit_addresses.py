@@ -6,7 +6,7 @@ from typing import Any
 from prefect import flow
 
 from flows.forms import Account, File, Folder, SheetName
-from tasks.deposit_addresses import issue_addresses
+from tasks.collecting import issue_addresses
 from tasks.outcomes import dated, ends_in_a_named_state
 
 

@@ -18,7 +18,7 @@ from tasks.payouts import (
 )
 from tasks.rebalancing import convert, prove_fills
 from treasury.errors import TreasuryError
-from treasury.pay.parts import Part
+from treasury.payments.execution import Part
 
 
 def pay_sheet(

@@ -12,7 +12,7 @@ from prefect.logging.loggers import flow_run_logger
 
 from blocks.account import account_name
 from blocks.desk import open_desk
-from tasks.folders import check_out
+from tasks.outcomes import check_out
 from treasury.errors import DiskFull, InputError, LedgerLost, NotWritable, TreasuryError
 from treasury.ledger.funding_runs import rounds_of
 from treasury.orders.states import OUTCOMES

@@ -8,10 +8,10 @@ from blocks.desk import open_desk
 from tasks.artifacts import show_rebalancing
 from tasks.stated import own, task
 from treasury.pay import funding
-from treasury.pay.funded import parts_that_are_funded
-from treasury.pay.parts import Part
+from treasury.pay.funding_needs import parts_that_are_funded
 from treasury.pay.payout_plans import take_plan
 from treasury.pay.payouts import parts_that_left
+from treasury.payments.execution import Part
 from treasury.rebalance.fills import Done
 from treasury.rebalance.rebalancing import Planned, kept_decisions
 from treasury.rebalance.trade_orders import RecordedTrade

@@ -48,7 +48,7 @@ from treasury.provider.orders import (
     VerifyDepositAddress,
     Withdraw,
 )
-from treasury.provider.retries import TASK
+from treasury.provider.pacing import TASK
 from treasury.provider.scan_to_pay import ScanToPayInfo, SubmitScanToPay
 from treasury.reports.results import result_row
 

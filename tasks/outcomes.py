@@ -1,9 +1,10 @@
-"""Ends a flow run in a state that is named for its outcome; outcomes that need a person are failed states."""
+"""Ends a flow run in a state that is named for its outcome; outcomes that need a person are failures."""
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import date
+from pathlib import Path
 from typing import Any, ParamSpec
 
 from prefect import Task
@@ -17,7 +18,6 @@ from blocks.desk import open_desk
 from blocks.policy import policy_file
 from tasks.approval import take_approval, unless_suspended
 from tasks.artifacts import shown
-from tasks.folders import check_out
 from tasks.stated import results_kept, state_name
 from tasks.watched import watched
 from treasury.clock import MACHINE
@@ -33,11 +33,24 @@ from treasury.errors import (
     TreasuryError,
     WaitingForYes,
 )
-from treasury.files import as_ours
+from treasury.files import as_ours, check_folder, path_of
 from treasury.payments.governing import governing
 from treasury.policy.model import Policy
 from treasury.provider.client import may_pass
 from treasury.reports.results import has_left, in_words, needs_a_person
+from treasury.settings import read_settings
+
+
+def check_out(out: str | None, *, is_deployed: bool) -> None:
+    """Raise `InputError` for what can be no folder, and for a folder outside the home in a form, which anybody fills in
+    who sees the dashboard."""
+    if out is None:
+        return
+    path_of(out)
+    if is_deployed:
+        read_settings().check_out(out)
+    check_folder(Path(out))
+
 
 P = ParamSpec("P")
 

@@ -15,11 +15,11 @@ from tasks.stated import own, state_of_orders, task
 from treasury.approving.tokens import read_token
 from treasury.errors import ApprovedAlready
 from treasury.pay import agreeing, payouts
-from treasury.pay.parts import Part, split_run
 from treasury.pay.payout_plans import PayRequest, make_plan, take_plan
 from treasury.pay.preview import look
 from treasury.payments import approving, execution
 from treasury.payments.desk import Desk
+from treasury.payments.execution import Part, split_run
 from treasury.rebalance.fills import Done
 from treasury.reports.plan import MAX_ROWS
 

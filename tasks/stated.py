@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
 from treasury.errors import ApprovalNeeded
-from treasury.ledger.progress import outcomes
+from treasury.ledger.counts import outcomes
 from treasury.orders.states import OUTCOMES
 from treasury.payments.desk import Desk
 from treasury.reports.results import in_words

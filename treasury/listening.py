@@ -18,8 +18,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from treasury.errors import InputError, NotTrusted
-from treasury.provider.notifications import read_notification
 from treasury.provider.service_rules import ServiceRules
+from treasury.provider.signing import read_notification
 
 LOG = logging.getLogger("treasury")
 

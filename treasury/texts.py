@@ -1,8 +1,13 @@
-"""Texts from outside: without what a terminal or a database acts on, and no longer than they may be."""
+"""Texts from outside, without what a terminal or a database acts on; and the one text of a JSON value."""
 
+import json
 import re
 import unicodedata
 from typing import Any
+
+canonical_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+"""Members sorted by their names, no white space, nothing escaped that need not be."""
+
 
 MAX_TEXT = 500
 """Characters of a text that says something to people."""

@@ -223,7 +223,7 @@ def telling() -> Iterator[None]:
     if not read_settings().has_account:
         yield
         return
-    import tasks.events  # noqa: F401 - by one thread: two that import Prefect at once wait for each other
+    import tasks.watched  # noqa: F401 - by one thread: two that import Prefect at once wait for each other
 
     ended = threading.Event()
     teller = threading.Thread(target=_keep_telling, args=(ended,), name="alarms")
@@ -238,7 +238,7 @@ def telling() -> Iterator[None]:
 def _keep_telling(ended: threading.Event) -> None:
     from prefect.events.worker import EventsWorker
 
-    from tasks.events import tell_what_changed
+    from tasks.watched import tell_what_changed
 
     told: set[tuple[str, str, str]] = set()
     failed = ""

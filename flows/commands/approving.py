@@ -11,8 +11,7 @@ from cyclopts import App, Parameter
 
 from flows.commands.common import DONE, WAITING, configured_desk
 from flows.commands.resuming import resume_suspended
-from treasury.approving.keys import is_locked, make_key, public_text, read_key
-from treasury.approving.tokens import is_code, read_token
+from treasury.approving.tokens import is_code, is_locked, make_key, public_text, read_key, read_token
 from treasury.errors import InputError
 from treasury.ledger.approvals import standing_of, waiting_plan, waiting_plans
 from treasury.ledger.in_force import as_time

@@ -17,9 +17,8 @@ from treasury.private_files import read_bounded, why_unread
 from treasury.provider.bounded_json import check_depth
 from treasury.provider.catalogue import CATALOGUE, find_operation
 from treasury.provider.engine import MAX_BYTES
-from treasury.provider.notifications import read_notification
 from treasury.provider.operation import Effect, Operation
-from treasury.provider.signing import load_public_key
+from treasury.provider.signing import load_public_key, read_notification
 from treasury.reports.results import BAD_OUTCOMES, result_row
 from treasury.settings import read_key_file, read_settings
 from treasury.texts import cut_text

@@ -12,7 +12,7 @@ from treasury.files import check_folder
 from treasury.payments.desk import Desk, desk_of
 from treasury.reports.results import in_words, needs_a_person, whys
 from treasury.settings import os_user, read_settings
-from treasury.sheets.mappings import remember_mapping
+from treasury.sheets.headers import remember_mapping
 from treasury.texts import count_of
 
 T = TypeVar("T")

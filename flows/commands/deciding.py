@@ -11,11 +11,10 @@ from cyclopts import Parameter
 from flows.commands.approving import signing_key
 from flows.commands.common import DONE
 from treasury.approving.judging import HOUR_MS
-from treasury.approving.keys import public_text
-from treasury.approving.tokens import Verb, is_code, read_token, sign
+from treasury.approving.tokens import Verb, is_code, public_text, read_token, sign
 from treasury.clock import MACHINE
 from treasury.errors import InputError
-from treasury.ledger.deciding import Proof
+from treasury.ledger.decisions import Proof
 from treasury.policy.people import APPROVAL_HOURS
 
 

@@ -27,10 +27,10 @@ from flows.commands.progress import showing
 from treasury.clock import MACHINE
 from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
 from treasury.files import copy_file, write_json
-from treasury.ledger import progress
+from treasury.ledger import counts
 from treasury.ledger.approvals import standing_of, waiting_plan
 from treasury.ledger.approved_plans import approved_by
-from treasury.ledger.duplicates import earlier_payments
+from treasury.ledger.payees import earlier_payments
 from treasury.pay.agreeing import check_today, propose_payouts
 from treasury.pay.payout_plans import PayRequest, make_plan, read_plan
 from treasury.pay.payouts import commit_payouts, keep_left_out, write_payout_results
@@ -211,7 +211,7 @@ def _execute(desk: Desk, request: PayRequest, made: MadePlan, folder: Path, foll
         with prefect_api(module := FLOWS[request.kind]):
             pay_it = getattr(importlib.import_module(module), module.removeprefix("flows."))
             file = str(request.file.absolute())
-            with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
+            with showing("sent", lambda: counts.sent(desk.ledger, run_key)):
                 summary = summary_of(lambda: pay_it(file, run_key, str(folder), follow, fund=made.fund, plan=made.id))
         return finish_run(summary)
 

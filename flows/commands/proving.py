@@ -4,7 +4,7 @@ import json
 
 from flows.commands.common import BAD_INPUT, DONE, configured_desk
 from treasury.proving import Findings, prove_service
-from treasury.proving.findings import AS_CONNECTED, ProofVerdict
+from treasury.proving.access import AS_CONNECTED, ProofVerdict
 from treasury.settings import service_variable
 
 

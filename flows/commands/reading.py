@@ -1,4 +1,4 @@
-"""`treasury runs` and `treasury show`: read the ledger, send nothing."""
+"""`treasury runs`, `show` and `results`: read the ledger, send nothing."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.commands.approving import show_waiting
-from flows.commands.common import DONE, configured_desk
+from flows.commands.common import DONE, OutFolder, configured_desk, finish_run
 from treasury.errors import InputError
 from treasury.ledger.approvals import ended_plans, waiting_plan, waiting_plans, why_ended
 from treasury.ledger.approved_plans import approved_by
@@ -21,7 +21,9 @@ from treasury.orders.decisions import settled_amount
 from treasury.orders.quoting import PAYMENTS
 from treasury.orders.records import Order
 from treasury.orders.states import State
+from treasury.pay.payouts import write_results_anew
 from treasury.payments.desk import Desk
+from treasury.payments.execution import check_run_key
 from treasury.payments.governing import governing
 from treasury.reports.results import in_words, result_row, summarize_run
 from treasury.texts import count_of
@@ -175,3 +177,21 @@ def _show_order(desk: Desk, order: Order, *, journal: bool) -> None:
 
 def _time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def results(run_key: str, /, *, out: OutFolder | None = None) -> int:
+    """Write the results of a run as the ledger has them now; nothing is asked or sent.
+
+    Exit code 4 where a person is needed, as at the end of the run itself.
+
+    Parameters
+    ----------
+    run_key:
+        The run, for example payroll-2026-11.
+    out:
+        Folder for the results; the run's own when left out.
+
+    """
+    return finish_run(
+        write_results_anew(configured_desk(), check_run_key(run_key), None if out is None else out.absolute())
+    )

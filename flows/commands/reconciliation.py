@@ -13,7 +13,7 @@ from flows.commands.prefect_server import prefect_api
 from flows.commands.progress import showing
 from treasury.approving.tokens import Verb
 from treasury.errors import InputError
-from treasury.ledger import progress
+from treasury.ledger.counts import asked
 from treasury.payments.desk import Desk
 from treasury.settings import os_user
 from treasury.texts import count_of
@@ -84,13 +84,13 @@ def reconcile(
         with prefect_api("flows.reconcile_transactions", *DRAWN_WITH):
             from flows.reconcile_transactions import reconcile_transactions
 
-            with showing("asked", lambda: progress.asked(desk.ledger)):
+            with showing("asked", lambda: asked(desk.ledger)):
                 report = summary_of(
                     lambda: reconcile_transactions(
                         where, run_key, window, currency=currency, statement=third, policy=limits, ask_all=ask_all
                     )
                 )
-    from treasury.reports.wording import before_all  # imports pandas
+    from treasury.reports.figures import before_all  # imports pandas
 
     for line in before_all(report):
         print(line)
@@ -150,7 +150,7 @@ def accept(
         Withdraw what was accepted of it: the next report counts it again. Any listed person may.
 
     """
-    from treasury.ledger.acceptances import accept_break, acceptances, matter_of_break, withdraw_acceptances
+    from treasury.ledger.breaks import accept_break, acceptances, matter_of_break, withdraw_acceptances
     from treasury.payments.deciding import check_recovered
 
     if withdraw and until is not None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from flows.commands.prefect_access import identification
-from flows.commands.prefect_server import answers, configured_api
+from flows.commands.prefect_server import answers, configured_api, identification
 from flows.commands.schedules import served_api
 from treasury.ledger.proposals import WaitingPlan
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from flows.commands.prefect_access import prefect_home
+from flows.commands.prefect_server import prefect_home
 from treasury.clock import MACHINE
 from treasury.errors import AlreadyServed
 from treasury.files import write_text

@@ -14,17 +14,20 @@ from flows.commands.alarms import serve_alarms, telling
 from flows.commands.common import DONE, configured_desk
 from flows.commands.deployments import build_deployments, read_deployments, without_policy
 from flows.commands.metrics import serving_metrics
-from flows.commands.prefect_access import (
+from flows.commands.prefect_server import (
     CLIENT_AUTH,
     SERVER_AUTH,
+    START_SECONDS,
     access_of,
+    answers,
     configured,
+    configured_api,
     kept_password,
     pages_folder,
     password_file,
+    prepare_environment,
     remember_server,
 )
-from flows.commands.prefect_server import START_SECONDS, answers, configured_api, prepare_environment
 from flows.commands.schedules import (
     end_abandoned_runs,
     end_missed_runs,

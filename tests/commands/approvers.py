@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.commands.office import Ended, Office, one_line_error
-from treasury.approving.keys import public_text, read_key
-from treasury.approving.tokens import Verb, sign
+from treasury.approving.tokens import Verb, public_text, read_key, sign
 from treasury.ledger.approvals import waiting_plan
 from treasury.settings import os_user
 

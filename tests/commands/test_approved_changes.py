@@ -12,7 +12,7 @@ import data
 from tests.commands.approvers import HOUR, LIMITS, code_of, key, pay_line, policy, refused, waits, with_people
 from tests.commands.office import Office
 from tests.moved_clock import MovedClock
-from treasury.approving.keys import read_key
+from treasury.approving.tokens import read_key
 from treasury.errors import InputError
 from treasury.ledger.approvals import standing_of, waiting_plans
 from treasury.payments import approving

@@ -12,8 +12,7 @@ from tests.commands.approvers import key, pay_line, refused, token, waiting_hash
 from tests.commands.office import Office
 from tests.commands.terminal import on_a_terminal, piped
 from tests.crash.payments import QUOTED
-from treasury.approving.keys import public_text, read_key
-from treasury.approving.tokens import Verb
+from treasury.approving.tokens import Verb, public_text, read_key
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect

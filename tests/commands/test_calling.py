@@ -15,7 +15,7 @@ from treasury.ledger.snapshots import expect_receipt
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
-from treasury.proving.findings import ProofVerdict
+from treasury.proving.access import ProofVerdict
 from treasury.proving.proving import prove_service
 from treasury.sandbox import RunningSandbox, build_promptpay
 

@@ -10,8 +10,8 @@ from sqlalchemy import Update, update
 from tests.commands.office import Office, one_line_error
 from tests.engine.intents import commit
 from treasury.ledger import schema
+from treasury.ledger.evidence import saw_status
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.statuses import saw_status
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Event, Hold, State
 from treasury.private_files import openings

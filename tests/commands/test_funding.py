@@ -14,7 +14,7 @@ from tests.commands.approvers import key, waiting_hash, with_people
 from tests.commands.office import Ended, Office, eventually
 from tests.engine.rounds import available, kinds, policy
 from treasury.sandbox import RunningSandbox
-from treasury.sandbox.rates import Rates
+from treasury.sandbox.currencies import Rates
 
 pytestmark = [pytest.mark.prefect, pytest.mark.no_real_pauses]
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OURS = tuple(f"{ROOT / package}/" for package in ("flows", "tasks", "blocks", "treasury"))
 SANDBOX = f"{ROOT / 'treasury' / 'sandbox'}/"
 
-MOST_FUNCTIONS, MOST_FILES = 1_187, 155
+MOST_FUNCTIONS, MOST_FILES = 1_187, 135
 """As many as there are today, and some of a busy machine: whoever adds one takes one away. 450 in 70 are meant."""
 
 ONCE = (

@@ -10,7 +10,7 @@ import pytest
 
 from tests.commands.office import Office
 from treasury.ledger.obligations import payments_that_wait
-from treasury.nights.needs import needs_of
+from treasury.nights.standing import needs_of
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect

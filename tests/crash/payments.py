@@ -19,8 +19,7 @@ from treasury.provider.client import Client
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.provider.operation import Operation
 from treasury.provider.orders import Withdraw
-from treasury.provider.pacing import Pace
-from treasury.provider.retries import Retry
+from treasury.provider.pacing import Pace, Retry
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.rebalance import rebalancing, trade_orders
 from treasury.rebalance.consent import say_yes

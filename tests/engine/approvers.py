@@ -10,8 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.engine import paying
 from tests.moved_clock import clock_of
-from treasury.approving.keys import public_text
-from treasury.approving.tokens import Token, Verb, sign
+from treasury.approving.tokens import Token, Verb, public_text, sign
 from treasury.errors import ApprovalNeeded
 from treasury.ledger.approvals import Approved, waiting_plan
 from treasury.ledger.policies import adopt_policy, recover_policy

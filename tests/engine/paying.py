@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from treasury.ledger.payout_plans import newest_kept
+from treasury.ledger.plans import newest_kept
 from treasury.pay import agreeing, payouts
 from treasury.pay.payout_plans import PayRequest, keep_made, make_plan, take_plan
 from treasury.payments.desk import Desk

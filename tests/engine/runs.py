@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from tests.engine import paying
 from tests.proofs import ALL
-from treasury.ledger.acceptances import accept_break
+from treasury.ledger.breaks import accept_break
 from treasury.ledger.closing import mark_written
 from treasury.nights import sweep
 from treasury.nights.reporting import judge_sweep, report_sweep

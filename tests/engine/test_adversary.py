@@ -16,11 +16,11 @@ from treasury.approving.tokens import PREFIX, Verb, read_token
 from treasury.errors import ApprovalNeeded, InputError, PlanRejected, PolicyChanged
 from treasury.ledger import policies, schema
 from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
-from treasury.ledger.deciding import Word
+from treasury.ledger.decisions import Word
+from treasury.ledger.plans import record_plan
 from treasury.ledger.policies import policy_in_force, policy_key
 from treasury.ledger.proposals import add_proposal, cancel_plan
 from treasury.ledger.stops import lift_stop, stop_sending
-from treasury.ledger.trade_plans import record_plan
 from treasury.orders.states import Event, Hold, State
 from treasury.payments import approving, execution
 from treasury.payments.cancelling import cancel

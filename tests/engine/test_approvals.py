@@ -23,8 +23,7 @@ from tests.engine.approvers import (
     waits,
 )
 from tests.engine.runs import sheet
-from treasury.approving.keys import public_text
-from treasury.approving.tokens import Binding, Verb, read_token, sign
+from treasury.approving.tokens import Binding, Verb, public_text, read_token, sign
 from treasury.errors import ApprovalNeeded, InputError, PlanRejected
 from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.stops import lift_stop, stop_sending

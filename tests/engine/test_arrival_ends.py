@@ -12,7 +12,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.receipts import credit_of
 from treasury.ledger.snapshots import address_hash, expect_receipt, issued_addresses, keep_snapshot
 from treasury.ledger.sweeps import RECEIPT
-from treasury.nights.arrivals import ends_of
+from treasury.nights.sweep import ends_of
 from treasury.provider.orders import TransactionRecord
 
 OpenLedger = Callable[..., Ledger]

@@ -18,7 +18,7 @@ from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.call import calls
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
-from treasury.ledger.acceptances import accept_break
+from treasury.ledger.breaks import accept_break
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.snapshots import expected_receipts
 from treasury.money import canonical

@@ -15,10 +15,10 @@ from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.ledger.policies import adopt_policy
 from treasury.payments.desk import Desk
-from treasury.policy.schedule import DAY_MS, ByAge
+from treasury.policy.tolerances import DAY_MS, ByAge
 from treasury.policy_file import read_policy
 from treasury.reconciliation.scope import Scope
-from treasury.reports.wording import before_all
+from treasury.reports.figures import before_all
 
 BY_AGE = """[payouts]
 duplicate_days = 0

@@ -19,7 +19,7 @@ from treasury.ledger.approvals import reject_plan
 from treasury.pay.payout_plans import PayRequest, make_plan
 from treasury.payments.desk import Desk
 from treasury.planning.payouts import PayoutPlan
-from treasury.sandbox.rates import Rates
+from treasury.sandbox.currencies import Rates
 
 pytestmark = pytest.mark.sqlite_alone
 

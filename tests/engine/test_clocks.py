@@ -17,7 +17,7 @@ from treasury.provider.client import MAX_AGE_SECONDS
 from treasury.provider.conversion import ConversionRate
 from treasury.provider.engine import EngineName
 from treasury.provider.funds import PartnerBalance
-from treasury.sandbox.rates import STEP_SECONDS
+from treasury.sandbox.currencies import STEP_SECONDS
 
 DAY = 86_400
 SET = [-DAY, -3600, 0, DAY]

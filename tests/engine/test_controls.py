@@ -23,7 +23,7 @@ from treasury.errors import (
     LimitExceeded,
 )
 from treasury.ledger.approvals import Approved
-from treasury.ledger.day import check_day
+from treasury.ledger.debits import check_day
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Event, State

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.engine.runs import HEADER, pay
-from treasury.ledger.controls import COUNTED, controls_of
+from treasury.ledger.counts import COUNTED, controls_of
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.payments.desk import Desk

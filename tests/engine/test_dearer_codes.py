@@ -15,8 +15,7 @@ from treasury.pay import payouts
 from treasury.pay.payout_plans import PayRequest, make_plan
 from treasury.payments.desk import Desk
 from treasury.payments.execution import follow_orders, send_orders
-from treasury.payments.offers import OfferQuestions
-from treasury.payments.terms import terms_of_code
+from treasury.payments.offers import OfferQuestions, terms_of_code
 from treasury.promptpay import build_promptpay
 
 D = Decimal

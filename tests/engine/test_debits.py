@@ -11,8 +11,8 @@ from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.payments.desk import Desk
 from treasury.provider.service_rules import ServiceRules
-from treasury.proving.debits import judge_debits, lone_orders
-from treasury.proving.findings import Proof, ProofVerdict
+from treasury.proving.access import Proof, ProofVerdict
+from treasury.proving.history import judge_debits, lone_orders
 from treasury.reconciliation.balances import Flows, Night
 from treasury.sandbox.behaviour import Behaviour
 

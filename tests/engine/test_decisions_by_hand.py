@@ -16,15 +16,15 @@ from tests.engine.approvers import HOUR, KEYS, adopt, approve, change, later, pr
 from tests.engine.runs import sheet
 from treasury.errors import ApprovalNeeded, ConfigurationError, InputError, Stopped
 from treasury.ledger import schema
-from treasury.ledger.acceptances import acceptances, withdraw_acceptances
 from treasury.ledger.approvals import reject_plan
+from treasury.ledger.breaks import acceptances, withdraw_acceptances
 from treasury.ledger.decisions import RecordedDecision, record
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.plans import give_consent, has_consent
 from treasury.ledger.policies import genuine_policy
 from treasury.ledger.proposals import plan_subject
 from treasury.ledger.stops import lift_stop, stop_sending, stops_in_force
-from treasury.ledger.trade_plans import give_consent, has_consent
 from treasury.pay import agreeing
 from treasury.payments.approving import sign_proposal
 from treasury.payments.cancelling import cancel

@@ -13,8 +13,8 @@ from tests.engine.runs import sheet
 from treasury.errors import ApprovalNeeded, Stopped
 from treasury.ledger import schema
 from treasury.ledger.approvals import reject_plan
+from treasury.ledger.continuity import SeenFile
 from treasury.ledger.database import sqlite_file
-from treasury.ledger.deletions import SeenFile
 from treasury.ledger.epoch import Standing
 from treasury.ledger.stops import lift_stop, stop_sending, stops_in_force
 from treasury.payments.desk import Desk

@@ -33,7 +33,7 @@ from tests.engine.runs import results, sheet
 from tests.moved_clock import RUNS, clock_of
 from treasury.errors import ApprovalNeeded
 from treasury.orders.states import State
-from treasury.pay import funded, funding, funding_needs, preview
+from treasury.pay import funding, funding_needs, preview
 from treasury.payments import execution
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
@@ -187,8 +187,8 @@ def test_what_leaves_while_the_funds_of_a_run_are_judged_is_counted_once(
         send()
         return found
 
-    monkeypatch.setattr(funded, "balance_of", read_meanwhile)
-    assert funded.funds_of(desk, paying.plan_of(desk, file, "run")).lacks == lacks
+    monkeypatch.setattr(funding_needs, "balance_of", read_meanwhile)
+    assert funding_needs.funds_of(desk, paying.plan_of(desk, file, "run")).lacks == lacks
     assert sent == [1]
 
 

@@ -15,7 +15,7 @@ from tests.engine.judged import PERSON, adopt, start
 from tests.engine.runs import sheet
 from tests.moved_clock import clock_of
 from treasury.errors import LimitExceeded
-from treasury.ledger.in_flight import recorded_debits
+from treasury.ledger.debits import recorded_debits
 from treasury.ledger.intents import commit_plan
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent

@@ -14,8 +14,8 @@ from tests.engine.runs import sheet
 from treasury.errors import Stopped
 from treasury.ledger import schema
 from treasury.ledger.backup import make_backup
+from treasury.ledger.continuity import SeenFile
 from treasury.ledger.database import sqlite_file
-from treasury.ledger.deletions import SeenFile
 from treasury.ledger.restore import restore_backup
 from treasury.ledger.stops import lift_stop, stop_sending, stops_in_force
 from treasury.payments.desk import Desk

@@ -21,9 +21,9 @@ from treasury.clock import Clock
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.database import open_engine
-from treasury.ledger.duplicates import find_duplicates
 from treasury.ledger.intents import IntentRules, commit_plan
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.payees import find_duplicates
 from treasury.ledger.seals import with_seal
 from treasury.orders.records import Intent, Order, derive_request_id
 from treasury.orders.states import STEPS, Event, State

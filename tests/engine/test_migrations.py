@@ -23,20 +23,19 @@ from tests.proofs import tries
 from treasury.concurrency.crash_points import POINTS
 from treasury.errors import ConfigurationError, WrongAccount, WrongLedgerKey
 from treasury.ledger import migrations, schema
-from treasury.ledger.acceptances import acceptances
 from treasury.ledger.approvals import decisions_of, is_used
+from treasury.ledger.breaks import acceptances
 from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.decisions import makers_of
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import changed_reports
-from treasury.ledger.makers import makers_of
 from treasury.ledger.migrations import READS_UNRELEASED, tables_of
 from treasury.ledger.migrations.versions import v0105_decisions
 from treasury.ledger.migrations.versions.v0106_payees import seal_orders
-from treasury.ledger.payout_plans import keep_plan, kept_rows
+from treasury.ledger.plans import has_consent, keep_plan, kept_rows
 from treasury.ledger.proposals import is_cancelled, plan_of
 from treasury.ledger.seals import is_sealed_order
 from treasury.ledger.stops import stops_in_force
-from treasury.ledger.trade_plans import has_consent
 from treasury.orders.states import State
 from treasury.payments.desk import Desk
 

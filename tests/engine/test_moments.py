@@ -17,14 +17,14 @@ from tests.engine.meanwhile import about_to_commit, at_statement, meanwhile
 from tests.engine.runs import sheet
 from treasury.errors import IllegalTransition
 from treasury.ledger import closing, moments, schema, sweeps
-from treasury.ledger.changed_orders import hold_changed
-from treasury.ledger.earlier_runs import beside_last
+from treasury.ledger.changed_by_hand import hold_changed
+from treasury.ledger.continuity import LedgerToken
 from treasury.ledger.epoch import begin_epoch
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.obligations import payments_that_wait
+from treasury.ledger.payees import beside_last
 from treasury.ledger.seals import is_sealed_order
-from treasury.ledger.token import LedgerToken
 from treasury.orders.states import Event, State
 from treasury.payments.desk import Desk
 from treasury.provider.service_rules import ServiceRules

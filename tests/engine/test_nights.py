@@ -21,8 +21,8 @@ from tests.moved_clock import clock_of
 from tests.parts import sheet as long_sheet
 from treasury.errors import InputError
 from treasury.ledger import closing, schema, sweeps
-from treasury.ledger.acceptances import accept_break
-from treasury.ledger.day import counted_on
+from treasury.ledger.breaks import accept_break
+from treasury.ledger.debits import counted_on
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy
@@ -33,7 +33,7 @@ from treasury.orders.records import Order
 from treasury.payments.desk import Desk
 from treasury.policy_file import read_policy
 from treasury.provider.client import Client
-from treasury.provider.retries import Retry
+from treasury.provider.pacing import Retry
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
@@ -390,7 +390,7 @@ def test_a_currency_and_a_window_narrow_what_is_asked(open_desk: OpenDesk, start
 def test_a_service_that_cannot_be_reached_ends_the_asking_and_the_next_start_asks_the_rest(
     open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treasury.provider.retries.READ", Retry(1))
+    monkeypatch.setattr("treasury.provider.pacing.READ", Retry(1))
     desk = open_desk(service.base_url)
     service.plan("/v1/order/payout", taken)
     service.plan("/v1/order/query", lambda body: ok(order_no=number_of(body), status=99))

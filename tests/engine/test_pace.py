@@ -17,8 +17,18 @@ from treasury.errors import Refused, Stopped
 from treasury.orders.states import State
 from treasury.payments import execution
 from treasury.provider.funds import PartnerBalance
-from treasury.provider.pacing import CALM_SECONDS, LESS, MIN_RATE, STEPS, TRIAL, Connections, Pace, Speed
-from treasury.provider.retries import MAX_ASKED_PAUSE, TOO_MANY
+from treasury.provider.pacing import (
+    CALM_SECONDS,
+    LESS,
+    MAX_ASKED_PAUSE,
+    MIN_RATE,
+    STEPS,
+    TOO_MANY,
+    TRIAL,
+    Connections,
+    Pace,
+    Speed,
+)
 
 pytestmark = pytest.mark.sqlite_alone
 

@@ -17,7 +17,7 @@ from treasury.collect.collecting import collect_and_write
 from treasury.errors import InputError, PolicyChanged
 from treasury.ledger import schema
 from treasury.ledger.epoch import begin_epoch
-from treasury.ledger.payout_plans import kept_plan
+from treasury.ledger.plans import kept_plan
 from treasury.ledger.snapshots import expected_receipts
 from treasury.pay import agreeing, payouts
 from treasury.pay.payout_plans import PayRequest, make_plan, take_plan

@@ -21,10 +21,10 @@ from treasury.approving.tokens import Verb
 from treasury.call import calls
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
 from treasury.ledger.approvals import waiting_plans
-from treasury.ledger.deciding import Word
+from treasury.ledger.decisions import Word
+from treasury.ledger.plans import has_consent
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.proposals import cancel_plan
-from treasury.ledger.trade_plans import has_consent
 from treasury.orders.states import State
 from treasury.payments import execution
 from treasury.payments.cancelling import cancel_order

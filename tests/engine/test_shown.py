@@ -31,7 +31,7 @@ from tests.engine.answers import (
     shown,
 )
 from treasury.errors import IllegalTransition, Refused
-from treasury.ledger.statuses import seen_statuses
+from treasury.ledger.evidence import seen_statuses
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, State
 from treasury.payments.desk import Desk

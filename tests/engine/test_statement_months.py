@@ -16,10 +16,9 @@ from tests.moved_clock import clock_of
 from treasury.call.calls import send_operation
 from treasury.errors import InputError
 from treasury.ledger import schema
-from treasury.ledger.acceptances import accept_break
-from treasury.ledger.learnt_numbers import learnt_numbers
+from treasury.ledger.breaks import accept_break
 from treasury.ledger.notifications import keep_notifications
-from treasury.ledger.receipts import known_numbers
+from treasury.ledger.receipts import known_numbers, learnt_numbers
 from treasury.nights.sweep import stored_sweep
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy

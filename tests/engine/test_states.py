@@ -4,7 +4,7 @@ import pytest
 
 from treasury.orders.states import OUTCOMES, SHOWN, STEPS, Event, State, check_steps, event_for
 from treasury.provider.status import OrderStatus
-from treasury.sandbox.statuses import LISTED
+from treasury.sandbox.entities import LISTED
 
 TABLE = {
     "send": ("prepared", "sending"),

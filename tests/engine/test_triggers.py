@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from flows.commands.health_of_ledger import say_reports
+from flows.commands.health import say_reports
 from tests.engine.answers import OpenDesk
 from tests.engine.approvers import adopt, change
 from tests.engine.nights import ROWS, balance, classes, take
 from tests.engine.runs import night, pay, sheet
 from treasury.errors import ConfigurationError
-from treasury.ledger.by_hand import made_by_hand
+from treasury.ledger.changed_by_hand import made_by_hand
 from treasury.ledger.stops import stop_sending
 from treasury.payments.desk import Desk
 

@@ -11,9 +11,9 @@ from tests.engine.intents import commit
 from treasury.approving.judging import ApprovalRules
 from treasury.approving.tokens import Verb
 from treasury.errors import InputError
-from treasury.ledger.acceptances import withdraw_acceptances
 from treasury.ledger.approvals import approve_plan, reject_plan
-from treasury.ledger.deciding import Word
+from treasury.ledger.breaks import withdraw_acceptances
+from treasury.ledger.decisions import Word
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending, stops_in_force

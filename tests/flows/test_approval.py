@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from flows.commands import resuming
-from flows.commands.prefect_access import identification, kept_password, remember_server
+from flows.commands.prefect_server import identification, kept_password, remember_server
 from flows.commands.schedules import serve_alone, served_api
 from tests.commands.office import Office
 from tests.engine.approvers import ASKS, KEYS, PEOPLE, token_of

@@ -66,10 +66,10 @@ def test_a_payout_run_reads_as_fetch_fiat_quotes_then_create_payouts(home: Path,
 def test_the_rows_of_a_long_run_are_quoted_part_by_part(
     home: Path, sandbox: RunningSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import treasury.pay.parts
+    import treasury.payments.execution
     from flows.pay_beneficiaries import pay_beneficiaries
 
-    monkeypatch.setattr(treasury.pay.parts, "QUOTED_ROWS", 10)
+    monkeypatch.setattr(treasury.payments.execution, "QUOTED_ROWS", 10)
     graph = Graph(pay_beneficiaries(str(quoted_sheet(tmp_path, 30)), "long", follow_seconds=10, return_state=True))
     rows = ("1-10", "11-20", "21-30")
     assert {name for name in graph.tasks if "1" in name} == {

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treasury.errors import ConfigurationError, InputError, NotTrusted
-from treasury.provider.notifications import read_notification
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.signing import (
     canonical_text,
     clean,
     load_private_key,
     load_public_key,
+    read_notification,
     sign,
     verify,
 )

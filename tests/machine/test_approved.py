@@ -25,8 +25,7 @@ from tests.listening import Answer, Listening
 from tests.machine.approved_books import HOURS, NO_LIMIT, Books, Rules, Signature, labels
 from tests.machine.office import open_desk, write_sheet
 from tests.proofs import tries
-from treasury.approving.keys import public_text
-from treasury.approving.tokens import Verb, read_token, sign
+from treasury.approving.tokens import Verb, public_text, read_token, sign
 from treasury.clock import Clock
 from treasury.errors import ApprovalNeeded, InputError, PolicyChanged, Stopped
 from treasury.ledger import schema

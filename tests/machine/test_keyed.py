@@ -20,14 +20,12 @@ from tests.engine import paying
 from tests.machine.office import open_desk, write_sheet
 from tests.moved_clock import MovedClock
 from tests.proofs import tries
-from treasury.approving.keys import public_text
-from treasury.approving.tokens import Token, Verb, sign
+from treasury.approving.tokens import Token, Verb, public_text, sign
 from treasury.errors import InputError, RecoveryRuns
 from treasury.ledger import closing
-from treasury.ledger.acceptances import accept_break, matter_of_break, withdraw_acceptances
-from treasury.ledger.deciding import PURPOSES, Proof, Word, matter_of, order_subject
+from treasury.ledger.breaks import accept_break, matter_of_break, record_breaks, withdraw_acceptances
+from treasury.ledger.decisions import PURPOSES, Proof, Word, matter_of, order_subject
 from treasury.ledger.policies import adopt_policy, recover_policy
-from treasury.ledger.reported_breaks import record_breaks
 from treasury.ledger.stops import lift_stop, stop_sending, stops_to_lift
 from treasury.ledger.sweeps import record_sweep
 from treasury.orders.records import Order

@@ -23,7 +23,7 @@ from treasury.clock import Clock
 from treasury.errors import TreasuryError
 from treasury.provider.service_rules import ServiceRules
 from treasury.proving import prove_service
-from treasury.proving.findings import ProofVerdict
+from treasury.proving.access import ProofVerdict
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 from treasury.sandbox.behaviour import Behaviour
 

@@ -106,7 +106,7 @@ def a_day(seed: int) -> dict[str, Any]:
 def unspent(rounds: list[TradePlan]) -> dict[Any, Any]:
     """Return what sales for obligations brought, where the planner knows of it."""
     with suppress(ImportError):
-        from treasury.planning.proceeds import MadeRound, unspent_proceeds
+        from treasury.planning.fills import MadeRound, unspent_proceeds
 
         made = [{trade.row_ref: arrives(trade) for trade in plan.trades} for plan in rounds]
         found = unspent_proceeds(MadeRound(plan, each, list(each)) for plan, each in zip(rounds, made, strict=True))

@@ -3,9 +3,18 @@
 from collections.abc import Iterable, Sequence
 
 from treasury.money import ZERO, canonical, exact
-from treasury.planning.conversion_model import TIERS, Conversion, ConversionPlan, Holding, Pair, Purpose, Terms
-from treasury.planning.trade_book import Leg, TradeBook
-from treasury.planning.trade_limits import first_over
+from treasury.planning.conversion_model import (
+    TIERS,
+    Conversion,
+    ConversionPlan,
+    Holding,
+    Leg,
+    Pair,
+    Purpose,
+    Terms,
+    TradeBook,
+)
+from treasury.planning.trades import first_over
 
 
 @exact

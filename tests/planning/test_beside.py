@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from treasury.planning.beside import Payment, compare_runs
+from treasury.planning.shown import Payment, compare_runs
 
 
 def payment(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from treasury.planning.rate_guards import Seen, judge_rates
+from treasury.planning.market import Seen, judge_rates
 from treasury.planning.trades import Rates
 from treasury.policy.model import RebalancingTable
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.proofs import tries
 from treasury.money import round_down
 from treasury.planning.conversion_model import Purpose
+from treasury.planning.fills import MadeRound, unspent_proceeds
 from treasury.planning.position import InFlight, Obligation, Snapshot
-from treasury.planning.proceeds import MadeRound, unspent_proceeds
 from treasury.planning.rebalancing import Rebalancing, plan_rebalancing
 from treasury.planning.trades import Rates, Trade, Traded, TradePlan, check_trades
 from treasury.policy.model import Policy

@@ -9,7 +9,7 @@ import pytest
 
 from tests.reconciliation.parts import in_parts
 from treasury.errors import InputError
-from treasury.planning.needs import scheduled
+from treasury.planning.position import scheduled
 from treasury.policy.business_days import BusinessDays, without_bank_holidays
 from treasury.policy.model import Policy, parse_policy
 from treasury.reconciliation.report import ReconciliationInput, build_report

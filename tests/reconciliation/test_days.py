@@ -13,8 +13,8 @@ from treasury.policy.model import Policy
 from treasury.reconciliation.balances import Flows, Night
 from treasury.reconciliation.report import ReconciliationInput, build_report
 from treasury.reconciliation.sides import COLUMNS
+from treasury.reports.figures import reasons
 from treasury.reports.machine import as_machine
-from treasury.reports.wording import reasons
 
 
 def machine(*rows: dict[str, Any], as_of: int = AS_OF, zone: str = "UTC") -> dict[str, Any]:

@@ -15,10 +15,9 @@ from tests.reconciliation.sides import AS_OF, HOUR, absent, side
 from treasury.orders.states import State
 from treasury.reconciliation.classes import BY_NAME, CLASSES, UNREMARKABLE, Verdict
 from treasury.reconciliation.findings import of_card_users, of_notices, of_receipts
-from treasury.reconciliation.funnel import funnel_of
 from treasury.reconciliation.report import ReconciliationInput, build_report
 from treasury.reconciliation.sides import COLUMNS
-from treasury.reports.machine import as_machine
+from treasury.reports.machine import as_machine, funnel_of
 from treasury.reports.reconciliation import as_markdown
 
 D = Decimal

@@ -11,8 +11,7 @@ from tests.sandbox.builders import START, client_of, eventually, payout, setting
 from treasury.errors import NotTrusted
 from treasury.provider.card_users import CreateCardUserWithKycLink
 from treasury.provider.client import Client
-from treasury.provider.notifications import read_notification
-from treasury.provider.signing import load_public_key
+from treasury.provider.signing import load_public_key, read_notification
 from treasury.sandbox import Behaviour, RunningSandbox, SandboxClock, running_sandbox
 from treasury.sandbox.notices import is_loopback
 

@@ -8,7 +8,7 @@ from tests.sheets.books import BANK, PERSON, csv_text, table, write
 from treasury.errors import InputError, InvalidSheet, UnknownHeaders
 from treasury.pay.payout_plans import read_plan
 from treasury.sheets.card_users import read_card_users
-from treasury.sheets.mappings import FILE, read_mappings, remember_mapping
+from treasury.sheets.headers import FILE, read_mappings, remember_mapping
 
 
 def named(folder: Path, names: dict[str, str], row: dict[str, str] = BANK, file: str = "own.csv") -> Path:

@@ -9,7 +9,7 @@ import openpyxl
 import pytest
 
 from treasury.errors import InvalidFields, InvalidSheet, Problem
-from treasury.sheets.delimited import MAX_LINE
+from treasury.sheets.cells import MAX_LINE
 from treasury.sheets.reading import Layout, Row, read_sheet
 
 MIDNIGHT = datetime.fromisoformat("2026-11-03")

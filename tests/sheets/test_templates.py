@@ -34,8 +34,7 @@ from treasury.sheets.deposit_addresses import read_deposit_addresses
 from treasury.sheets.invoices import read_invoices
 from treasury.sheets.qr_codes import read_qr_codes
 from treasury.sheets.statement import read_statement
-from treasury.sheets.template_columns import Need, Template
-from treasury.sheets.template_files import write_template
+from treasury.sheets.template_files import Need, Template, write_template
 from treasury.sheets.templates import KINDS, template_of
 from treasury.sheets.withdrawals import read_withdrawals
 

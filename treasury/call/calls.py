@@ -9,7 +9,6 @@ from typing import Any
 
 from treasury.addresses import problems_of_destination
 from treasury.approving.tokens import Token
-from treasury.canonical import canonical_json
 from treasury.collect.receipts import expecting
 from treasury.errors import InputError, LimitExceeded, RunHeld, RunKeyConflict
 from treasury.ledger.approved_plans import lapsed_plan, propose_again, why_lapsed
@@ -27,9 +26,8 @@ from treasury.payments.approving import is_recorded, propose
 from treasury.payments.desk import Desk
 from treasury.payments.execution import follow_orders, open_orders, send_orders
 from treasury.payments.governing import Governing, govern
-from treasury.payments.offers import OfferQuestions
+from treasury.payments.offers import OfferQuestions, said_of_code, said_of_withdrawal, terms_of_code
 from treasury.payments.preflight import check_clock_before
-from treasury.payments.terms import said_of_code, said_of_withdrawal, terms_of_code
 from treasury.planning.payouts import plan_row
 from treasury.planning.shown import shown_single
 from treasury.planning.single import Judged, Quoted, debit_of, judge_operation
@@ -38,13 +36,13 @@ from treasury.promptpay import why_not_paid
 from treasury.provider.card_users import CardUserRecord
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.fiat_payouts import FiatPayoutQuote
+from treasury.provider.fields import MAX_ID
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.orders import Pay, Withdraw
-from treasury.provider.reply_fields import MAX_ID
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.provider.service_rules import is_empty
 from treasury.rebalance.rebalancing import today_of
-from treasury.texts import as_it_looks, is_clean
+from treasury.texts import as_it_looks, canonical_json, is_clean
 
 KIND = "call"
 

@@ -30,7 +30,7 @@ from treasury.provider.refusals import ACCOUNT_TROUBLE, says_account_trouble
 from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
 from treasury.sheets.card_users import LAYOUT, CardUserRow, read_card_users
-from treasury.sheets.mappings import read_mappings
+from treasury.sheets.headers import read_mappings
 from treasury.sheets.reading import Sheet
 from treasury.sheets.writing import write_csv
 from treasury.texts import cut_text

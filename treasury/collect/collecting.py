@@ -7,14 +7,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from treasury.collect.answers import PAID_BY, how_to_pay, is_as_asked, outcome_of, paid_of
-from treasury.collect.deposited import Deposits
+from treasury.collect.answers import PAID_BY, Deposits, how_to_pay, is_as_asked, outcome_of, paid_of
 from treasury.collect.receipts import expecting, receipt_of
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import InputError, InvalidSheet, NotConnected, OutcomeUnknown, Refused
 from treasury.files import copy_file, write_bytes, write_json
-from treasury.ledger.duplicates import DAY_MS
 from treasury.ledger.in_force import as_time
+from treasury.ledger.payees import DAY_MS
 from treasury.ledger.snapshots import REJECTED, claim_for_invoices, expect_receipt, expected_receipts
 from treasury.ledger.sweeps import RECEIPT
 from treasury.masking import known, mask_text
@@ -26,15 +25,14 @@ from treasury.payments.governing import governing
 from treasury.policy.model import Policy
 from treasury.provider.operation import SeenOrder
 from treasury.provider.orders import Pay, PayinRecord
+from treasury.provider.pacing import FOLLOW
 from treasury.provider.refusals import WRONG_SIGNATURE, RefusalKind
-from treasury.provider.retries import FOLLOW
 from treasury.provider.status import OrderStatus
 from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
 from treasury.reports.starts import end_start, is_changed, start_folder
-from treasury.sheets.headers import PROBLEM, STATUS
+from treasury.sheets.headers import PROBLEM, STATUS, read_mappings
 from treasury.sheets.invoices import LAYOUT, InvoiceRow, read_invoices
-from treasury.sheets.mappings import read_mappings
 from treasury.sheets.reading import Sheet
 from treasury.sheets.writing import write_csv, write_plain_csv
 from treasury.texts import cut_text

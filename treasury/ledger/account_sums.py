@@ -1,18 +1,138 @@
-"""The sums of each balance account that a report draws: what moved since the one before, and what is on its way."""
+"""The sums of each balance account that a report draws: what moved since the one before, and what may have moved.
 
+The second are open orders, those whose debit nobody knew when they were sent (scan-to-pay), and those that were held,
+or had ended unpaid, and that the service pays all the same: their money may have moved before the ledger counts it.
+"""
+
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from sqlalchemy import ColumnElement, Label, and_, exists, select
+
+from treasury.concurrency.batches import batched
+from treasury.ledger import schema
+from treasury.ledger.made_reports import IS_FOUND, Stream, last_answers, shows_amount
 from treasury.ledger.receipts import credit_of, is_inside, is_later
-from treasury.ledger.taken_over import is_first_landing
-from treasury.ledger.unpriced import brings, debit_of, on_its_way
 from treasury.money import ZERO, format_amount
 from treasury.orders.states import OPEN, State
+from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
+
+_MOVES = (*OPEN, State.SETTLED)
+"""States of an order whose money may have moved; in any other one the ledger counts nothing of it."""
+
+
+def is_taken_over(order_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Tell whether an order was held, or had ended unpaid, before it counted as sent."""
+    journal = schema.journal.alias().c
+    return exists().where(journal.order_id == order_id, _is_taking(journal))
+
+
+def shown_when_opened(stream: Stream, opened: Mapping[str, Any]) -> dict[tuple[str, int], OrderStatus]:
+    """Return currency and id -> status of the orders that the report which opened its account shows, though they were
+    held, or had ended unpaid: the money of one that was paid is inside the opening, and of one on its way it may be.
+
+    `opened`: currency -> that report.
+    """
+    journal, answers = schema.journal.c, schema.answers.c
+    first = min((report.journal_id for report in opened.values()), default=0)
+    taken = {row.order_id for row in stream(select(journal.order_id).where(journal.id > first, _is_taking(journal)))}
+    sweeps = {report.sweep_id for report in opened.values()}
+    found: dict[tuple[int, int], OrderStatus] = {}
+    for some in batched(sorted(taken)):
+        query = select(answers.sweep_id, answers.order_id, answers.ledger_side, answers.service_side)
+        query = query.where(answers.sweep_id.in_(sweeps), answers.order_id.in_(some), IS_FOUND)
+        for row in stream(query):
+            ours, shown = json.loads(row.ledger_side), json.loads(row.service_side)
+            if ours["state"] not in _MOVES and shown.get("status") is not None:
+                found[row.sweep_id, row.order_id] = OrderStatus(shown["status"])
+    return {
+        (code, id): status
+        for code, report in opened.items()
+        for (sweep_id, id), status in found.items()
+        if sweep_id == report.sweep_id
+    }
+
+
+def paid_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[tuple[str, int]]:
+    """Return currency and id of those of `shown_when_opened` that were paid."""
+    shown = shown_when_opened(stream, opened)
+    return {key for key, status in shown.items() if status is OrderStatus.SUCCESS}
+
+
+def _is_taking(journal: Any) -> ColumnElement[bool]:
+    """Tell whether a step of the journal takes an order over."""
+    targets = [State.ACCEPTED.value, State.SETTLED.value]
+    return and_(journal.source.not_in([*_MOVES, State.PREPARED]), journal.target.in_(targets))
+
+
+def landed_before() -> Label[bool]:
+    """Tell of a step of the journal whether its order, which had ended, was paid before; for `is_first_landing`."""
+    step, journal = schema.journal.c, schema.journal.alias().c
+    was_paid = (journal.order_id == step.order_id) & (journal.target == State.SETTLED.value) & (journal.id < step.id)
+    return (step.source.not_in([*OPEN, State.HELD]) & exists().where(was_paid)).label("landed_before")
+
+
+def is_first_landing(row: Any) -> bool:
+    """Tell whether a step of the journal is the first by which its order counts as paid; one that the service took
+    back and paid again was paid before."""
+    return bool(row.target == State.SETTLED and not row.landed_before)
+
+
+def on_its_way(row: Any, rules: ServiceRules) -> Iterator[tuple[str, str, Decimal]]:
+    """Yield sum of `Flows`, currency and amount of all that an open order moves."""
+    name = debit_of(row, rules)
+    yield name, row.currency, Decimal(row.amount)
+    if row.operation in rules.fee_on_top and row.fee is not None:
+        yield name, row.fee_currency or row.currency, Decimal(row.fee)
+    if brings(row):
+        yield "receiving", row.receive_currency, Decimal(row.receive_amount)
+
+
+def brings(row: Any) -> bool:
+    """Tell whether an order brings an amount to a balance of ours, as a conversion does."""
+    return CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None
+
+
+def debit_of(row: Any, rules: ServiceRules) -> str:
+    """Return the sum of `Flows` that the amount of an open order belongs to."""
+    when = rules.debited_when.get(row.operation)
+    is_shown = row.order_no is not None or row.status is not None  # else it is accepted on a person's word
+    if when == "accepted" and row.state == State.ACCEPTED.value and is_shown:
+        return "debited"
+    return "undebited" if when == "final" else "in_flight"
+
+
+def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield those that are open or settled, each with the last answer that shows its amount in its currency, or in
+    any where the ledger knows none. Of an open one that no answer shows, its ceiling stands for the amount."""
+    orders, answers = schema.orders.c, schema.answers.c
+    facts = (orders.id, orders.operation, orders.currency, orders.state, orders.created_at, orders.ceiling)
+    shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & shows_amount(orders.currency)
+    query = select(*facts, orders.sent_at, orders.request_id, answers.service_side).outerjoin_from(
+        schema.orders, schema.answers, shown
+    )
+    states = [state.value for state in (*OPEN, State.SETTLED)]
+    rows = list(stream(query.where(orders.amount.is_(None), orders.state.in_(states))))
+    unheard: dict[str | None, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.service_side is None:
+            unheard[row.currency].append(row.request_id)
+    before = dict[str, Any]()
+    for currency, request_ids in unheard.items():
+        before |= last_answers(stream, sweep_id, request_ids, shows_amount(currency))
+    for row in rows:
+        said = row if row.service_side is not None else before.get(row.request_id)
+        if said is not None:
+            yield row, json.loads(said.service_side)
+        elif row.ceiling is not None and row.state != State.SETTLED.value:
+            yield row, {"seen_amount": row.ceiling}
+
 
 MAX_NAMED = 20
 """Open orders, and orders of which an effect was learnt late, that a report names of each currency."""

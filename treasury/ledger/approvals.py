@@ -13,9 +13,9 @@ from treasury.approving.judging import HOUR_MS, Approval, ApprovalJudgement, App
 from treasury.approving.tokens import Matter, Token, Verb, read_token
 from treasury.errors import ApprovalNeeded, ApprovedAlready, InputError, PlanRejected
 from treasury.ledger import schema
+from treasury.ledger.continuity import identity_of_ledger
 from treasury.ledger.database import group_of, serialize
-from treasury.ledger.deciding import Proof, Word, hear, matter_of
-from treasury.ledger.decisions import Found, RecordedDecision, find_decisions, record
+from treasury.ledger.decisions import Found, Proof, RecordedDecision, Word, find_decisions, hear, matter_of, record
 from treasury.ledger.in_force import HAS_EFFECT, check_no_recovery
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
@@ -31,7 +31,6 @@ from treasury.ledger.proposals import (
 )
 from treasury.ledger.seals import is_sealed
 from treasury.ledger.snapshots import of_run, read_content
-from treasury.ledger.token import identity_of_ledger
 from treasury.policy.people import Maker, Right, names_somebody, same_person, words_of
 
 # --- propose -----------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from treasury.approving.tokens import Verb
 from treasury.errors import ApprovalNeeded
 from treasury.ledger import schema
 from treasury.ledger.approvals import check_not_rejected, decisions_of, is_of_another_time, is_used, judge
+from treasury.ledger.continuity import identity_of_ledger
 from treasury.ledger.database import serialize
-from treasury.ledger.deciding import people_at
-from treasury.ledger.decisions import RecordedDecision, find_decisions, record
+from treasury.ledger.decisions import RecordedDecision, find_decisions, people_at, record
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
     WaitingPlan,
@@ -28,7 +28,6 @@ from treasury.ledger.proposals import (
     plans_of_run,
 )
 from treasury.ledger.seals import is_sealed
-from treasury.ledger.token import identity_of_ledger
 from treasury.orders.states import NEVER_LEFT, State
 
 BEFORE_RESTORE = "the plan was made before this ledger was restored"

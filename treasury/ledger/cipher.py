@@ -13,9 +13,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from treasury.canonical import canonical_json
 from treasury.errors import ConfigurationError, WrongLedgerKey
 from treasury.private_files import make_once, read_private, why_unread
+from treasury.texts import canonical_json
 
 
 def no_key(file: Path) -> str:

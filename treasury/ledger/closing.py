@@ -1,4 +1,4 @@
-"""Closes a sweep in the ledger: sums since the last report, and the balances of each night."""
+"""Closes a sweep in the ledger: sums since the last report, balances of each night, numbers that orders share."""
 
 import json
 from collections import defaultdict
@@ -8,21 +8,26 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
+import orjson
 from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, select, update
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
-from treasury.ledger.account_sums import AccountSums
-from treasury.ledger.counted_rows import COUNTED, FOLLOWS, count_since
+from treasury.ledger.account_sums import AccountSums, is_taken_over, landed_before, shown_when_opened, unpriced_orders
 from treasury.ledger.database import serialize
-from treasury.ledger.last_answers import Stream
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import has_ended, last_report, record_report, reports_before
+from treasury.ledger.made_reports import (
+    COUNTED,
+    FOLLOWS,
+    Stream,
+    count_since,
+    has_ended,
+    last_report,
+    record_report,
+    reports_before,
+)
 from treasury.ledger.receipts import counted_when_opened, shown_receipts
-from treasury.ledger.shared_numbers import shared_numbers
 from treasury.ledger.snapshots import expected_receipts
-from treasury.ledger.taken_over import is_taken_over, landed_before, shown_when_opened
-from treasury.ledger.unpriced import unpriced_orders
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
@@ -30,6 +35,33 @@ from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.balances import Flows, Night
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import Move, StatementLine, draw_statement
+
+_COUNTED = [name for name, operation in CATALOGUE.items() if operation.asked_with and not operation.confirms_quote]
+"""Operations whose numbers are of their orders alone: one that confirms a quote may show the quote's."""
+
+
+def shared_numbers(stream: Stream, sweep_id: int) -> dict[str, str | None]:
+    """Return request id -> that of another order which has its number still, as this sweep was told; None of one that
+    the service shows under another number than the one that they shared."""
+    orders, answers = schema.orders.c, schema.answers.c
+    number, is_again = (orders.order_no, orders.operation), func.count() > 1
+    often = select(orders.order_no).where(orders.order_no.is_not(None)).group_by(orders.order_no).having(is_again)
+    counted = orders.order_no.in_(often) & orders.operation.in_(_COUNTED)
+    shared = select(*number).where(counted).group_by(*number).having(is_again).subquery()
+    has_it = (shared.c.order_no == orders.order_no) & (shared.c.operation == orders.operation)
+    asked = (answers.sweep_id == sweep_id) & (answers.request_id == orders.request_id)
+    query = select(orders.request_id, *number, answers.service_side).join_from(schema.orders, shared, has_it)
+    found, together = dict[str, str | None](), defaultdict[tuple[str, str], list[str]](list)
+    for row in stream(query.outerjoin(schema.answers, asked).order_by(orders.id)):
+        side = orjson.loads(row.service_side or "{}")
+        told = None if "seen_request_id" in side else side.get("order_no")
+        if told not in (None, row.order_no):
+            found[row.request_id] = None
+        together[row.operation, told or row.order_no].append(row.request_id)
+    for names in together.values():
+        if len(names) > 1:
+            found |= {name: next(other for other in names if other != name) for name in names}
+    return found
 
 
 @dataclass(frozen=True)

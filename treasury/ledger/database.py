@@ -21,10 +21,9 @@ from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import ConfigurationError, DiskFull, LedgerLost
-from treasury.ledger.deletions import SeenFile
+from treasury.ledger.continuity import LedgerToken, SeenFile
 from treasury.ledger.mapping import TABLES, with_columns
 from treasury.ledger.statements import RowChange, S, change_all, change_one, insert_all
-from treasury.ledger.token import LedgerToken
 
 T = TypeVar("T")
 

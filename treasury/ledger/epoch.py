@@ -16,16 +16,14 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from treasury.ledger import schema
+from treasury.ledger.continuity import Count, LedgerToken, SeenFile, SeenRows, is_same, marks_of, new_name, place_of
 from treasury.ledger.database import serialize
 from treasury.ledger.decisions import record
-from treasury.ledger.deletions import SeenFile, SeenRows
-from treasury.ledger.file_identity import is_same, place_of
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.ledger.migrations import meta_of
 from treasury.ledger.seals import with_seal
-from treasury.ledger.token import Count, LedgerToken, marks_of, new_name
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold, State
 from treasury.texts import with_person

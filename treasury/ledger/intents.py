@@ -15,20 +15,16 @@ from treasury.approving.judging import ApprovalRules
 from treasury.concurrency.batches import batched
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import InputError, Overtaken, PolicyChanged, RunKeyConflict
-from treasury.ledger import schema
+from treasury.ledger import holds, schema
 from treasury.ledger.approvals import check_payments_not_rejected
 from treasury.ledger.approved_plans import check_approved, check_still_approved
 from treasury.ledger.cipher import LedgerKey, place_of_payload
 from treasury.ledger.database import serialize
-from treasury.ledger.day import check_day, judge_waiting
-from treasury.ledger.deciding import people_at
+from treasury.ledger.debits import check_day, debits_recorded, judge_waiting
+from treasury.ledger.decisions import all_makers, people_at, with_maker
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.funding_runs import FUNDING
-from treasury.ledger.holds import hold_duplicates, hold_over, hold_payees, release_cooled, release_duplicates
-from treasury.ledger.in_flight import debits_recorded
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.makers import all_makers, with_maker
-from treasury.ledger.new_bounds import put_under_policy
 from treasury.ledger.opening import check_account
 from treasury.ledger.personal import personal_column
 from treasury.ledger.policies import check_policy
@@ -115,16 +111,17 @@ def commit_plan(
                 raise RunKeyConflict(run_key, [kind], f"this run key stands for a {bound.kind}, not for this")
             if not sha256 or bound.plan_sha256 != sha256 or not is_sealed(ledger.key, schema.runs, bound):
                 _check_binding(ledger, connection, run_key, intents)
-            back = release_cooled(ledger, connection, run_key, rules.limits)
+            back = holds.release_cooled(ledger, connection, run_key, rules.limits)
             is_keyed = bool(people_at(connection, ledger))
             if not is_keyed:  # else a word in a sheet that was recorded releases nothing: a key does
-                release_duplicates(ledger, connection, run_key, intents)
+                holds.release_duplicates(ledger, connection, run_key, intents)
             if judged_by(ledger.key, bound) != rules.version:
                 _judge_by_another_policy(ledger, connection, run_key, plan, sha256, rules, intents)
-            hold_over(ledger, connection, run_key, rules.over.items())
+            holds.hold_over(ledger, connection, run_key, rules.over.items())
             excused = () if is_keyed else intents
-            hold_duplicates(ledger, connection, run_key, rules.duplicate_days, excused, is_keyed=is_keyed, back=back)
-            hold_payees(ledger, connection, run_key, rules.limits)
+            days = rules.duplicate_days
+            holds.hold_duplicates(ledger, connection, run_key, days, excused, is_keyed=is_keyed, back=back)
+            holds.hold_payees(ledger, connection, run_key, rules.limits)
             _judge_day(ledger, connection, run_key, rules)
             return 0
         check_not_cancelled(connection, run_key)
@@ -257,9 +254,10 @@ def record_intents(
         connection.execute(insert(schema.orders), [{**row, "checksum": seal_new(ledger.key, row)} for row in rows])
         new += len(some)
     forget_replaced(connection, ledger, replaced.values())
-    back, is_keyed = release_cooled(ledger, connection, run_key, rules.limits), bool(people_at(connection, ledger))
-    hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents, is_keyed=is_keyed, back=back)
-    hold_payees(ledger, connection, run_key, rules.limits)
+    back = holds.release_cooled(ledger, connection, run_key, rules.limits)
+    is_keyed = bool(people_at(connection, ledger))
+    holds.hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents, is_keyed=is_keyed, back=back)
+    holds.hold_payees(ledger, connection, run_key, rules.limits)
     return new
 
 
@@ -373,7 +371,7 @@ def _judge_by_another_policy(
         )
     if waiting:
         check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
-    put_under_policy(ledger, connection, run_key, intents)
+    holds.put_under_policy(ledger, connection, run_key, intents)
     run = connection.execute(select(schema.runs).where(schema.runs.c.run_key == run_key)).one()
     is_ours = is_sealed(ledger.key, schema.runs, run)
     known = sha256 if is_ours else ""  # else its rows were compared one by one
@@ -402,7 +400,7 @@ def _judge_day(ledger: Ledger, connection: Connection, run_key: str, rules: Inte
     """Judge what waits again, on the day that is now; hold what does not fit."""
     if rules.day is not None:
         over = judge_waiting(connection, ledger.key, run_key, rules.day, rules.limits.max_per_day)
-        hold_over(ledger, connection, run_key, over)
+        holds.hold_over(ledger, connection, run_key, over)
 
 
 def judge_again(ledger: Ledger, run_key: str, rules: IntentRules) -> None:

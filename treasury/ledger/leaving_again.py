@@ -6,7 +6,7 @@ from sqlalchemy import Connection, select
 
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
-from treasury.ledger.day import count_again
+from treasury.ledger.debits import count_again
 from treasury.ledger.in_force import HAS_EFFECT, policy_now
 from treasury.ledger.intents import judge_anew
 from treasury.ledger.ledger import Ledger

@@ -22,19 +22,17 @@ from treasury.errors import (
 )
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, place_of_payload
+from treasury.ledger.continuity import LedgerToken, SeenFile
 from treasury.ledger.database import Writer, group_of, open_engine, sqlite_file, unusable
-from treasury.ledger.deciding import Word, check_step
-from treasury.ledger.deletions import SeenFile
+from treasury.ledger.decisions import Word, check_step
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.holder import FileLock, Holds, SessionLock
-from treasury.ledger.journaled import journaled_state
-from treasury.ledger.mapping import columns, read_row
+from treasury.ledger.mapping import columns, journaled_state, read_row
 from treasury.ledger.moments import begin_between_steps
 from treasury.ledger.opening import open_tables, prepare_file
 from treasury.ledger.personal import OUR_WORDS, OWNER_OF_QUOTE, Words, holds_text
 from treasury.ledger.seals import CHANGED, is_sealed, is_sealed_order, judged_by, with_seal
 from treasury.ledger.statements import change_one
-from treasury.ledger.token import LedgerToken
 from treasury.money import format_amount
 from treasury.orders.quoting import PAYMENTS
 from treasury.orders.records import JournalEntry, Order, Quote, Run

@@ -1,4 +1,4 @@
-"""Converts rows of the ledger's tables to records, and values to columns."""
+"""Converts rows of the ledger's tables to records, and values to columns; reads an order's state from its journal."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Table
+from sqlalchemy import Connection, Table, select
 
 from treasury.ledger import schema
 from treasury.money import format_amount
@@ -74,3 +74,14 @@ def _column(value: Any) -> Any:
     if isinstance(value, StrEnum):
         return value.value
     return int(value) if isinstance(value, OrderStatus) else value
+
+
+def journaled_state(connection: Connection, order: Order) -> State:
+    """Return the state that the last step of an order led to; its own where the journal has none.
+
+    A step of an order that was changed by hand begins there, so that what has settled settles once.
+    """
+    journal = schema.journal.c
+    last = select(journal.target).where(journal.order_id == order.id).order_by(journal.id.desc()).limit(1)
+    found = connection.execute(last).scalar()
+    return order.state if found is None else State(found)

@@ -15,7 +15,7 @@ from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.provider.fields import is_blank
-from treasury.reconciliation.numbers import Name, Numbers, numbers_of
+from treasury.reconciliation.entries import Name, Numbers, numbers_of
 from treasury.texts import cut_text
 
 TRAVELLING = frozenset(("sign", "sign_type", "timestamp", "nonce"))

@@ -11,17 +11,16 @@ from sqlalchemy import select
 
 from treasury.errors import LimitExceeded
 from treasury.ledger import schema
+from treasury.ledger.account_sums import debit_of
 from treasury.ledger.approvals import waiting_plans
-from treasury.ledger.day import is_counted
-from treasury.ledger.in_flight import CONVERSION
+from treasury.ledger.debits import CONVERSION, is_counted
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.ledger.unpriced import debit_of
 from treasury.money import ZERO, canonical, exact, parse_amount, sums_of
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, NEVER_RELEASED, OPEN, Hold, State
+from treasury.planning.fills import MadeRound, Proceeds, unspent_proceeds
 from treasury.planning.position import InFlight, Obligation
-from treasury.planning.proceeds import MadeRound, Proceeds, unspent_proceeds
 from treasury.planning.trades import Trade, Traded, TradePlan
 from treasury.provider.service_rules import ServiceRules
 

@@ -15,8 +15,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, insert, select, update
 
 from treasury.approving.judging import HOUR_MS, ApprovalRules
-from treasury.approving.keys import public_text
-from treasury.approving.tokens import Binding, Verb, sign
+from treasury.approving.tokens import Binding, Verb, public_text, sign
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError, PolicyChanged, RecoveryRuns
 from treasury.ledger import schema

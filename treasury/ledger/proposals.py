@@ -14,14 +14,12 @@ from treasury.approving.judging import Proposal
 from treasury.approving.tokens import Binding, Verb
 from treasury.errors import InputError
 from treasury.ledger import schema
+from treasury.ledger.continuity import identity_of_ledger
 from treasury.ledger.database import group_of, serialize
-from treasury.ledger.deciding import Word, hear
-from treasury.ledger.decisions import RecordedDecision, find_decisions, not_taken_back, record
+from treasury.ledger.decisions import PLAN, RecordedDecision, Word, find_decisions, hear, not_taken_back, record
 from treasury.ledger.in_force import newest_policy
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.makers import PLAN
 from treasury.ledger.seals import add_sealed, is_sealed
-from treasury.ledger.token import identity_of_ledger
 from treasury.policy.people import Maker
 
 CANCELLED = select(schema.decisions).where(schema.decisions.c.verb == Verb.CANCEL.value)

@@ -17,7 +17,7 @@ from treasury.ledger.seals import is_sealed_quote, seal_quote, with_quote_seal, 
 from treasury.ledger.statements import LAST_QUOTE, fetch_one
 from treasury.orders.records import Order, Quote, Stage, derive_request_id
 from treasury.orders.states import State
-from treasury.provider.retries import QUOTE
+from treasury.provider.pacing import QUOTE
 
 QUOTES_SEEN = 50
 """So many newest quotes of a pair say which fee the next one is expected to take."""

@@ -1,4 +1,4 @@
-"""Pay-ins and deposits in the ledger: what the service showed of each, and what it brought."""
+"""Pay-ins and deposits in the ledger: what the service showed of each, what it brought, and when it was learnt."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,16 +6,16 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 
 from treasury.ledger import schema
-from treasury.ledger.last_answers import IS_FOUND, Stream, last_answers
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.made_reports import IS_FOUND, Stream, last_answers
 from treasury.ledger.sweeps import RECEIPT
 from treasury.money import is_same_currency
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.classes import Answer
-from treasury.reconciliation.numbers import Name
+from treasury.reconciliation.entries import Name
 
 
 def receipt_answers() -> Select[Any]:
@@ -114,3 +114,38 @@ CLOCKS_DIFFER_MS = 600_000
 
 MS_DIGITS = 13
 """Digits of a time in milliseconds; the query says seconds, a notification milliseconds (public fact 4.1)."""
+
+
+def learnt_numbers(ledger: Ledger) -> dict[Name, int]:
+    """Return every reference and number of an order, pay-in or deposit -> when it was learnt, Unix ms.
+
+    An order's own references are known when they are made, its number with the first step by which the
+    service told a status.
+    """
+    orders, quotes, journal = schema.orders.c, schema.quotes.c, schema.journal.c
+    told = select(journal.order_id, func.min(journal.at).label("at")).where(journal.status.is_not(None))
+    steps = told.group_by(journal.order_id).subquery()
+    numbered = select(orders.order_no, orders.operation, func.coalesce(steps.c.at, orders.created_at))
+    numbered = numbered.outerjoin_from(schema.orders, steps, steps.c.order_id == orders.id)
+    found: dict[Name, int] = {}
+
+    def learn(text: str | None, at: int, operation: str | None = None) -> None:
+        if text:
+            name = text if operation is None else (text, operation)
+            found[name] = min(at, found.get(name, at))
+
+    with ledger.snapshot() as stream:
+        for row in stream(select(orders.request_id, orders.confirmation, orders.created_at, orders.operation)):
+            learn(row.request_id, row.created_at)
+            learn(row.confirmation, row.created_at, row.operation)
+        of_quotes = select(quotes.request_id, quotes.quote, quotes.created_at, orders.operation)
+        for row in stream(of_quotes.join_from(schema.quotes, schema.orders)):
+            learn(row.request_id, row.created_at)
+            learn(row.quote, row.created_at, row.operation)
+        for number, operation, at in stream(numbered.where(orders.order_no.is_not(None))):
+            learn(number, at, operation)
+        for row in stream(receipt_answers()):
+            if json.loads(row.ledger_side)["operation"] == RECEIPT:
+                learn(row.request_id, row.asked_at)
+                learn(json.loads(row.service_side).get("order_no"), row.asked_at, RECEIPT)
+    return found

@@ -9,12 +9,12 @@ from sqlalchemy import Connection, insert, select
 
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
-from treasury.ledger.earlier_runs import beside_last
 from treasury.ledger.intents import IntentRules, record_intents
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.payees import beside_last
 from treasury.orders.records import Intent
 from treasury.orders.states import State
-from treasury.planning.beside import Beside
+from treasury.planning.shown import Beside
 
 
 class _Undone(Exception):

@@ -18,8 +18,18 @@ from treasury.clock import MACHINE, Clock
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError
 from treasury.ledger import schema
-from treasury.ledger.backup import KEY, Backup, Manifest, open_backup, place_of, token_files
-from treasury.ledger.copying import open_copy, place_copy, set_meta, sync
+from treasury.ledger.backup import (
+    KEY,
+    Backup,
+    Manifest,
+    open_backup,
+    open_copy,
+    place_copy,
+    place_of,
+    set_meta,
+    sync,
+    token_files,
+)
 from treasury.ledger.database import open_engine, sqlite_file
 from treasury.ledger.migrations import RESTORING, read_meta
 from treasury.private_files import make_folder

@@ -16,7 +16,7 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.planning.rate_guards import GOOD_FOR_MS
+from treasury.planning.market import GOOD_FOR_MS
 from treasury.planning.trades import Rates
 
 

@@ -8,8 +8,19 @@ from sqlalchemy import Connection
 from treasury.approving.tokens import Matter, Verb, key_of
 from treasury.errors import InputError
 from treasury.ledger.database import group_of, serialize
-from treasury.ledger.deciding import Proof, Word, hear, judge_word, matter_of, signed_by
-from treasury.ledger.decisions import ALL_SENDING, STOP, RecordedDecision, find_decisions, record
+from treasury.ledger.decisions import (
+    ALL_SENDING,
+    STOP,
+    Proof,
+    RecordedDecision,
+    Word,
+    find_decisions,
+    hear,
+    judge_word,
+    matter_of,
+    record,
+    signed_by,
+)
 from treasury.ledger.halts import standing_stops
 from treasury.ledger.ledger import Ledger
 from treasury.policy.people import Maker, names_somebody, words_of

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, insert, select, true
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
-from treasury.ledger.changed_orders import changed_among
+from treasury.ledger.changed_by_hand import changed_among
 from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import reports_before

@@ -8,20 +8,18 @@ from typing import Any
 
 from treasury.errors import InputError
 from treasury.ledger import closing
-from treasury.ledger.adjustments import adjustments
-from treasury.ledger.bookings import opened_after, order_bookings, receipt_bookings
-from treasury.ledger.controls import controls_of
+from treasury.ledger.bookings import adjustments, opened_after, order_bookings, receipt_bookings
+from treasury.ledger.counts import controls_of
 from treasury.ledger.in_force import policy_at
-from treasury.ledger.learnt_numbers import learnt_numbers
+from treasury.ledger.receipts import learnt_numbers
 from treasury.ledger.statement_lines import explaining_lines
 from treasury.money import ZERO, exact
 from treasury.nights.sweep import stored_sweep
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.reconciliation.balances import BalanceAccount, Lot, Night
-from treasury.reconciliation.entries import StatementEntry, last_lines, told_apart
+from treasury.reconciliation.entries import Name, StatementEntry, last_lines, told_apart
 from treasury.reconciliation.months import Booking, EntryKind, Reading, draw_month, span_of
-from treasury.reconciliation.numbers import Name
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.third_side import is_later_than, roll_accounts
 from treasury.reports.month import write_month

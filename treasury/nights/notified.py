@@ -14,7 +14,7 @@ from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.payments.desk import Desk
 from treasury.provider.fields import is_blank
-from treasury.reconciliation.numbers import INCOMING
+from treasury.reconciliation.entries import INCOMING
 
 LOG = logging.getLogger("treasury")
 

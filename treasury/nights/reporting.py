@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from treasury.errors import InputError
 from treasury.ledger import closing, sweeps
-from treasury.ledger.acceptances import acceptances
-from treasury.ledger.by_hand import made_by_hand
+from treasury.ledger.breaks import acceptances, known_breaks, record_breaks
+from treasury.ledger.changed_by_hand import made_by_hand
 from treasury.ledger.epoch import why_epoch
 from treasury.ledger.in_force import policy_at
 from treasury.ledger.ledger import Ledger
@@ -16,7 +16,6 @@ from treasury.ledger.made_reports import changed_reports, is_written, last_whole
 from treasury.ledger.notifications import unknown_notices
 from treasury.ledger.policies import is_rehearsal, policy_in_force
 from treasury.ledger.receipts import known_numbers
-from treasury.ledger.reported_breaks import known_breaks, record_breaks
 from treasury.ledger.snapshots import issued_addresses
 from treasury.ledger.statement_lines import explaining_lines, keep_statement, kept_lines
 from treasury.payments.desk import Desk

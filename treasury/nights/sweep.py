@@ -1,4 +1,4 @@
-"""The sweep: queries the service about everything the ledger holds, and applies the answers to the ledger."""
+"""The sweep: queries the service about everything the ledger holds, and applies the answers to it."""
 
 import contextlib
 import functools
@@ -23,25 +23,42 @@ from treasury.errors import (
     Stopped,
 )
 from treasury.ledger import closing, sweeps
+from treasury.ledger.breaks import known_breaks
 from treasury.ledger.card_users import card_users, saw_card_user
+from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.made_reports import last_whole_report
-from treasury.ledger.payout_plans import forget_plan_rows
 from treasury.ledger.personal import Words
+from treasury.ledger.plans import forget_plan_rows
 from treasury.ledger.policies import policy_in_force
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
-from treasury.ledger.reported_breaks import known_breaks
-from treasury.ledger.snapshots import asked_receipts
+from treasury.ledger.snapshots import address_hash, asked_receipts
 from treasury.ledger.statement_lines import kept_lines
-from treasury.nights.arrivals import ends_of
+from treasury.masking import mask
 from treasury.nights.notified import take_up_all
 from treasury.orders.records import Order
 from treasury.payments.desk import Desk
-from treasury.policy.schedule import ByAge
-from treasury.provider.fields import asset_code
+from treasury.policy.tolerances import ByAge
+from treasury.provider.fields import asset_code, is_blank
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.operation import Reply, SeenOrder
+from treasury.provider.orders import TransactionRecord
 from treasury.reconciliation.scope import Scope
 from treasury.sending.stop_loss import StopLoss
+from treasury.texts import cut_text
+
+
+def ends_of(key: LedgerKey, reply: Reply) -> dict[str, str | None]:
+    """Return `to` and `sender` of a transaction that came in, by its details (public fact 4.1, `extra_info`)."""
+    details = (reply.details or {}) if isinstance(reply, TransactionRecord) else {}
+    sender = _text(details, "sourceAddress")
+    to = address_hash(key, _text(details, "destinationAddress"), _text(details, "destinationTag"))
+    return {"to": to, "sender": None if sender is None else mask(cut_text(sender))}
+
+
+def _text(details: Mapping[str, Any], name: str) -> str | None:
+    value = details.get(name)
+    return None if is_blank(value) or isinstance(value, dict | list) else str(value)
+
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

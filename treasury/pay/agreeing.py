@@ -9,11 +9,10 @@ from treasury.approving.tokens import read_token
 from treasury.errors import InputError, InvalidSheet, LimitExceeded, PolicyChanged
 from treasury.ledger.approvals import check_no_rejection
 from treasury.ledger.approved_plans import lapsed_plan, propose_again, why_lapsed
-from treasury.ledger.day import check_day
-from treasury.ledger.in_flight import recorded_debits
+from treasury.ledger.debits import check_day, recorded_debits
 from treasury.ledger.intents import check_bound
 from treasury.ledger.obligations import ADDS
-from treasury.ledger.payout_plans import is_made_now, kept_plan
+from treasury.ledger.plans import is_made_now, kept_plan
 from treasury.ledger.proposals import WaitingPlan
 from treasury.orders.rows import PayoutRow
 from treasury.orders.states import State

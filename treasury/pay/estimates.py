@@ -8,9 +8,8 @@ from treasury.ledger.quotes import quotes_seen
 from treasury.money import exact, family_of, round_up
 from treasury.orders.rows import WAYS, PayoutRow, Route
 from treasury.payments.desk import Desk
-from treasury.payments.offers import OfferQuestions
-from treasury.payments.terms import terms_of_row
-from treasury.planning.quoted_debits import SeenFee, expected_debit, most_expected, seen_fees
+from treasury.payments.offers import OfferQuestions, terms_of_row
+from treasury.planning.payouts import SeenFee, expected_debit, most_expected, seen_fees
 from treasury.provider.funds import EstimateFee, TradeRate
 from treasury.sheets.reading import Sheet
 

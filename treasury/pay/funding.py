@@ -13,8 +13,8 @@ from typing import Any
 
 from treasury.errors import InputError, LimitExceeded, NotFunded, Overtaken
 from treasury.ledger import snapshots
+from treasury.ledger.debits import asked_first
 from treasury.ledger.funding_runs import PART, check_name_of_round, fund_key, rounds_of
-from treasury.ledger.in_flight import asked_first
 from treasury.ledger.intents import newest_order
 from treasury.money import canonical
 from treasury.orders.records import Order

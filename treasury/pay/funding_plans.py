@@ -14,8 +14,8 @@ from treasury.approving.tokens import read_token
 from treasury.errors import InputError, LimitExceeded, NotFunded
 from treasury.ledger import snapshots
 from treasury.ledger.approvals import is_rejected
+from treasury.ledger.debits import recorded_debits, states_of
 from treasury.ledger.funding_runs import FUNDING, check_name_of_round, rounds_of
-from treasury.ledger.in_flight import recorded_debits, states_of
 from treasury.ledger.intents import check_bound
 from treasury.ledger.proposals import newest_plan
 from treasury.money import ZERO, canonical, exact, parse_amount, sums_of

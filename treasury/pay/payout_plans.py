@@ -11,10 +11,10 @@ from typing import Any
 
 from treasury.approving.judging import HOUR_MS
 from treasury.errors import InputError, InvalidSheet, RowProblem
+from treasury.ledger.debits import recorded_debits
 from treasury.ledger.funding_runs import is_fund_key
-from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import check_bound
-from treasury.ledger.payout_plans import KeptPlan, keep_plan, kept_plan, kept_plans, kept_rows
+from treasury.ledger.plans import KeptPlan, keep_plan, kept_plan, kept_plans, kept_rows
 from treasury.ledger.policies import is_policy_key
 from treasury.ledger.proposals import newest_plan
 from treasury.ledger.snapshots import check_not_of_invoices
@@ -23,8 +23,7 @@ from treasury.orders.rows import LeftOut, PayoutRow, Route
 from treasury.pay.agreeing import check_limits, plan_as_shown, plan_to_execute, shown_and_signed
 from treasury.pay.estimates import Fixed, with_estimates
 from treasury.pay.funding_plans import with_recorded
-from treasury.pay.remaining import check_replaced
-from treasury.pay.valid_rows import Read, plan_without
+from treasury.pay.remaining import Read, check_replaced, plan_without
 from treasury.payments.approving import is_recorded
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
@@ -37,7 +36,7 @@ from treasury.policy_file import read_policy
 from treasury.provider.service_rules import ServiceRules
 from treasury.rebalance.rebalancing import is_key_of_day
 from treasury.sheets.cells import MAX_BYTES
-from treasury.sheets.mappings import Mappings, read_mappings
+from treasury.sheets.headers import Mappings, read_mappings
 from treasury.sheets.payments import PAYOUTS, SHEETS, PaymentSheet
 from treasury.sheets.reading import Sheet
 

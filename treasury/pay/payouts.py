@@ -10,11 +10,11 @@ from typing import Any
 from treasury.concurrency.batches import batched
 from treasury.errors import InputError, InvalidSheet
 from treasury.files import one_writer
+from treasury.ledger.debits import recorded_debits
 from treasury.ledger.funding_runs import FUNDING
-from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import IntentRules, add_to_plan, commit_plan
 from treasury.ledger.payees import what_is_known
-from treasury.ledger.payout_plans import forget_plan_rows, kept_plans, newest_kept
+from treasury.ledger.plans import forget_plan_rows, kept_plans, newest_kept
 from treasury.ledger.quotes import quotes_of_run
 from treasury.ledger.replacements import replacing
 from treasury.ledger.snapshots import check_not_of_invoices
@@ -23,12 +23,11 @@ from treasury.orders.states import OPEN
 from treasury.pay.agreeing import added_plan, check_partly, governed_plan, plan_as_shown
 from treasury.pay.funding import conversion_files, write_conversions
 from treasury.pay.funding_plans import kept_with_run
-from treasury.pay.parts import Part, split_run
 from treasury.pay.payout_plans import PayRequest, take_plan
 from treasury.pay.remaining import keep_left_out_rows, keep_remaining
 from treasury.payments.approving import dated_by, is_recorded, marks_of
 from treasury.payments.desk import Desk
-from treasury.payments.execution import ORDERS_PER_TASK, open_orders
+from treasury.payments.execution import ORDERS_PER_TASK, Part, open_orders, split_run
 from treasury.payments.governing import Governing, governing
 from treasury.payments.preflight import check_clock_before
 from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts

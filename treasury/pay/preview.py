@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.errors import InvalidSheet
-from treasury.ledger.in_flight import in_flight, states_of
+from treasury.ledger.debits import in_flight, states_of
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.quotes import live_quotes
 from treasury.ledger.rehearsal import Rehearsed, rehearse
@@ -19,8 +19,7 @@ from treasury.pay.estimates import Estimates, FeeEstimates, rate_of
 from treasury.payments.approving import by_name_only
 from treasury.payments.desk import Desk
 from treasury.payments.governing import Governing, would_rehearse
-from treasury.payments.offers import OfferQuestions, judge_by_offers
-from treasury.payments.terms import said_of_rows
+from treasury.payments.offers import OfferQuestions, judge_by_offers, said_of_rows
 from treasury.planning.offers import Funding, Place, place_of
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.planning.shown import shown_payouts

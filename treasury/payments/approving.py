@@ -12,10 +12,10 @@ from treasury.errors import InputError
 from treasury.ledger import approvals
 from treasury.ledger.approvals import Approved
 from treasury.ledger.approved_plans import approved_by, approvers_by_time
-from treasury.ledger.makers import note_maker
+from treasury.ledger.continuity import identity_of_ledger
+from treasury.ledger.decisions import note_maker
 from treasury.ledger.policies import change_rules, is_policy_key, is_rehearsal, policy_in_force
 from treasury.ledger.proposals import WaitingPlan, newest_plan
-from treasury.ledger.token import identity_of_ledger
 from treasury.payments.desk import Desk
 from treasury.payments.governing import Governing, governing
 from treasury.payments.preflight import why_above_bound

@@ -14,12 +14,12 @@ from treasury.approving.tokens import Verb
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import IllegalTransition, InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.approvals import waiting_plan
-from treasury.ledger.changed_orders import may_have_left
+from treasury.ledger.changed_by_hand import may_have_left
 from treasury.ledger.database import serialize
-from treasury.ledger.deciding import Proof, Word
+from treasury.ledger.debits import CONVERSION
+from treasury.ledger.decisions import Proof, Word
 from treasury.ledger.epoch import ABSENCES, epoch_began
 from treasury.ledger.funding_runs import rounds_of
-from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import WaitingPlan, cancel_plan, plan_subject
 from treasury.ledger.quotes import last_quote

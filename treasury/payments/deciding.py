@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from treasury.approving.deciding import ANOTHERS
+from treasury.approving.judging import ANOTHERS
 from treasury.approving.tokens import Verb
 from treasury.errors import InputError
-from treasury.ledger.deciding import (
+from treasury.ledger.decisions import (
     Proof,
     Word,
     judge_word,

@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 from treasury.clock import MACHINE, Clock
 from treasury.concurrency.turns import run_concurrently
 from treasury.errors import ConfigurationError, NotConnected, RunHeld, Stopped
-from treasury.ledger.changed_orders import hold_changed, hold_changed_elsewhere
+from treasury.ledger.changed_by_hand import hold_changed, hold_changed_elsewhere
+from treasury.ledger.continuity import LedgerToken, SeenFile
 from treasury.ledger.database import sqlite_file
-from treasury.ledger.deletions import SeenFile
 from treasury.ledger.epoch import Standing, begin_epoch, check_standing, register_machine, why_older
 from treasury.ledger.holder import MachineLock
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.pauses import Pauses
-from treasury.ledger.token import LedgerToken
 from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.planning.payouts import MadePlan

@@ -12,11 +12,11 @@ from functools import partial
 
 from treasury.concurrency.batches import batched
 from treasury.errors import ConfigurationError, IllegalTransition, NotConnected, OutcomeUnknown, Refused
-from treasury.ledger.acceptances import acceptances
+from treasury.ledger.breaks import acceptances
+from treasury.ledger.debits import bounded_orders
 from treasury.ledger.epoch import Standing
-from treasury.ledger.in_flight import bounded_orders
+from treasury.ledger.holds import has_cooling
 from treasury.ledger.intents import forget_absences
-from treasury.ledger.payee_holds import has_cooling
 from treasury.money import format_amount
 from treasury.orders.decisions import over_bound
 from treasury.orders.records import Order

@@ -15,9 +15,9 @@ from sqlalchemy import Connection
 from treasury.approving.tokens import Verb
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.database import serialize
-from treasury.ledger.deciding import Proof, Word
+from treasury.ledger.debits import CONVERSION
+from treasury.ledger.decisions import Proof, Word
 from treasury.ledger.epoch import absences_needed
-from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.intents import judge_anew
 from treasury.ledger.leaving_again import judge_by_policy
 from treasury.ledger.ledger import Ledger

@@ -10,8 +10,7 @@ from treasury.planning.conversion_model import TOO_SMALL, Conversion, Conversion
 from treasury.planning.conversions import plan_conversions
 from treasury.planning.market import DIGITS, Market, worth_of
 from treasury.planning.position import Position, Snapshot
-from treasury.planning.trade_limits import NO_MORE
-from treasury.planning.trades import Side, SkippedTrade, Trade, TradePlan, bounded_trade
+from treasury.planning.trades import NO_MORE, Side, SkippedTrade, Trade, TradePlan, bounded_trade
 from treasury.policy.model import Policy
 from treasury.policy.tables import BPS
 

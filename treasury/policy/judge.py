@@ -15,9 +15,8 @@ from treasury.orders.rows import PayoutRow, Route
 from treasury.policy.limits import Limits, PaymentLimits, PayoutLimits, WithdrawalLimits, least_rate
 from treasury.policy.model import AssetBand, Changes, Policy, RebalancingTable, Scheduled
 from treasury.policy.people import Person
-from treasury.policy.schedule import ByAge
 from treasury.policy.tables import PolicyTable
-from treasury.policy.tolerances import Tolerances
+from treasury.policy.tolerances import ByAge, Tolerances
 from treasury.provider.service_rules import ServiceRules
 
 
@@ -141,31 +140,31 @@ READ_BY: Mapping[type[PolicyTable], Mapping[str, str]] = {
     Limits: {"policy/limits": "one_approval_above two_approvals_above"},
     PaymentLimits: {
         "ledger/intents": "duplicate_days",
-        "ledger/payee_holds": "new_payee_above change_above_percent when_changed",
+        "ledger/holds": "new_payee_above change_above_percent when_changed",
         "planning/payouts": "stop_after_failures stop_above_percent",
-        "pay/funded": "send_when_funding_is_unknown",
+        "pay/funding_needs": "send_when_funding_is_unknown",
     },
-    WithdrawalLimits: {"ledger/payee_holds": "cooling_hours"},
-    PayoutLimits: {"ledger/payee_holds": "cooling_days", "pay/payout_plans": "estimate_margin_percent"},
+    WithdrawalLimits: {"ledger/holds": "cooling_hours"},
+    PayoutLimits: {"ledger/holds": "cooling_days", "pay/payout_plans": "estimate_margin_percent"},
     Policy: {
         "policy/model": "time_zone holidays base_asset assets rebalancing payouts withdrawals conversions changes "
         "people",
-        "planning/needs": "scheduled",
+        "planning/position": "scheduled",
         "payments/governing": "approval_hours",
         "ledger/policies": "no_limits",
         "reconciliation/report": "reconciliation",
     },
     AssetBand: {"planning/market": "target minimum maximum floor", "policy/model": "symbol"},
     RebalancingTable: {
-        "planning/market": "min_trade slippage_bps fixed_cost pairs",
+        "planning/market": "min_trade slippage_bps fixed_cost pairs max_rate_age_seconds max_rate_move_bps "
+        "max_spread_bps max_reference_move_bps",
         "planning/rebalancing": "fee_bps",
         "policy/model": "return_to",
-        "planning/needs": "horizon_days history_quantile history_days",
-        "planning/rate_guards": "max_rate_age_seconds max_rate_move_bps max_spread_bps max_reference_move_bps",
+        "planning/position": "horizon_days history_quantile history_days",
         "rebalance/rebalancing": "max_rounds",
         "rebalance/market": "max_balance_age_minutes check_inverse_rates reference_rates",
     },
-    Scheduled: {"planning/needs": "name currency amount", "policy/model": "day_of_month weekday"},
+    Scheduled: {"planning/position": "name currency amount", "policy/model": "day_of_month weekday"},
     Changes: {"policy/model": "approvals people"},
     Person: {"policy/people": "keys os_users may"},
     Tolerances: {
@@ -176,7 +175,7 @@ READ_BY: Mapping[type[PolicyTable], Mapping[str, str]] = {
         "reconciliation/arrivals": "invoice_days likely_bps likely_days",
         "nights/sweep": "by_age",
     },
-    ByAge: {"policy/schedule": "nightly_days weekly_days monthly_days"},
+    ByAge: {"policy/tolerances": "nightly_days weekly_days monthly_days"},
 }
 """Table -> the module of `treasury` that reads each field which `JUDGES` does not judge."""
 

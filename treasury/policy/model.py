@@ -16,10 +16,9 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from treasury.errors import InputError
 from treasury.model_errors import rule_of
 from treasury.policy.business_days import BusinessDays
-from treasury.policy.levels import Quantity
 from treasury.policy.limits import ConversionLimits, Limits, PaymentLimits, PayoutLimits, WithdrawalLimits
 from treasury.policy.people import APPROVAL_HOURS, Maker, People, Person, Right, same_person
-from treasury.policy.tables import Bps, Change, Holding, PolicyTable, PositiveAmount, TimeZone
+from treasury.policy.tables import Bps, Change, Holding, PolicyTable, PositiveAmount, Quantity, TimeZone
 from treasury.policy.tolerances import Tolerances
 from treasury.provider.fields import Symbol, asset_code, quoted_pair
 from treasury.texts import as_it_looks

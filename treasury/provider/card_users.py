@@ -4,9 +4,21 @@ from typing import Annotated
 
 from pydantic import Field
 
-from treasury.provider.fields import PERSONAL, AnyImage, Country, Image, PersonalText, WireDate, one_of
+from treasury.provider.fields import (
+    PERSONAL,
+    AnyImage,
+    Country,
+    Image,
+    PersonalText,
+    ReplyAddress,
+    ReplyId,
+    ReplyLabel,
+    ReplyMark,
+    ReplyText,
+    WireDate,
+    one_of,
+)
 from treasury.provider.operation import Effect, Operation, Reply, WireModel
-from treasury.provider.reply_fields import ReplyAddress, ReplyId, ReplyLabel, ReplyMark, ReplyText
 
 KYC_STATUS = {"0": "not set", "1": "waiting for audit", "2": "in audit", "3": "passed", "4": "refused"}
 """`kyc_status` in words (public fact 2.4)."""

@@ -17,7 +17,7 @@ from treasury.clock import MACHINE, Clock
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import WorkerThreads
 from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
-from treasury.provider import retries
+from treasury.provider import pacing
 from treasury.provider.address import canonical_url, check_transport, is_loopback
 from treasury.provider.answers import read_answer, seconds_ahead
 from treasury.provider.engine import LIMITS, EngineLimits, EngineName, NoResponse
@@ -294,12 +294,12 @@ class Client:
 
         # The pauses are the clock's, so stamina makes none.
         for attempt in stamina.retry_context(
-            on=passes, attempts=retries.READ.attempts, timeout=None, wait_initial=0, wait_max=0, wait_jitter=0
+            on=passes, attempts=pacing.READ.attempts, timeout=None, wait_initial=0, wait_max=0, wait_jitter=0
         ):
             with attempt:
                 if first is not None:
                     failed, first = first, None
                     raise failed
-                self.clock.sleep(retries.READ.pause_after(attempt.num - 1))
+                self.clock.sleep(pacing.READ.pause_after(attempt.num - 1))
                 return self.send(operation)
         raise AssertionError("unreachable")

@@ -4,10 +4,20 @@ from typing import Any
 
 from pydantic import Field
 
-from treasury.provider.fields import Amount, AssetCode, Side, Symbol
+from treasury.provider.fields import (
+    Amount,
+    AssetCode,
+    ReplyAmount,
+    ReplyCode,
+    ReplyId,
+    ReplyLabel,
+    ReplyRate,
+    ReplyTime,
+    Side,
+    Symbol,
+)
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.orders import QueryTransaction
-from treasury.provider.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyRate, ReplyTime
 from treasury.provider.scan_to_pay import SubmittedOrder
 
 

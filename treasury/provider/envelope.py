@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from treasury.errors import OutcomeUnknown, Refused
 from treasury.provider.bounded_json import read_json
 from treasury.provider.card_users import EmailChange
+from treasury.provider.fields import UNREADABLE
 from treasury.provider.operation import Operation, Received, Reply
-from treasury.provider.reply_fields import UNREADABLE
 
 R = TypeVar("R", bound=Reply)
 

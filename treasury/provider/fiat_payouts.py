@@ -13,6 +13,16 @@ from treasury.provider.fields import (
     Country,
     FiatCurrency,
     PersonalText,
+    ReplyAmount,
+    ReplyCode,
+    ReplyDetail,
+    ReplyId,
+    ReplyLabel,
+    ReplyRate,
+    ReplyRateDetail,
+    ReplyText,
+    ReplyTime,
+    ReplyTimeDetail,
     WireDate,
     one_of,
     without_blanks,
@@ -25,18 +35,6 @@ from treasury.provider.operation import (
     Reply,
     SeenOrder,
     WireModel,
-)
-from treasury.provider.reply_fields import (
-    ReplyAmount,
-    ReplyCode,
-    ReplyDetail,
-    ReplyId,
-    ReplyLabel,
-    ReplyRate,
-    ReplyRateDetail,
-    ReplyText,
-    ReplyTime,
-    ReplyTimeDetail,
 )
 from treasury.provider.status import OrderStatus
 

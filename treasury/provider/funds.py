@@ -5,9 +5,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from treasury.money import FRACTION_DIGITS
-from treasury.provider.fields import Amount, one_of
+from treasury.provider.fields import Amount, ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyRate, ReplyTime, one_of
 from treasury.provider.operation import Effect, Operation, Reply
-from treasury.provider.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyRate, ReplyTime
 
 
 class BalanceRecord(Reply):

@@ -16,8 +16,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, field_
 from treasury.errors import InvalidFields, Problem
 from treasury.masking import mask
 from treasury.model_errors import rule_of
-from treasury.provider.fields import PERSONAL, WORDS, Personal, is_blank, without_blanks
-from treasury.provider.signable import unsignable
+from treasury.provider.fields import PERSONAL, WORDS, Personal, is_blank, unsignable, without_blanks
 from treasury.provider.status import OrderStatus
 from treasury.texts import cut_text, is_whole
 

@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints
 
-from treasury.canonical import canonical_json
 from treasury.payees import payee_key, payee_of_address
 from treasury.provider.bounded_json import read_json_text
-from treasury.provider.fields import AccountText, Amount, AssetCode, PersonalText, json_text, one_of
-from treasury.provider.operation import Conditional, Effect, Operation, Reply, SeenOrder, WireModel
-from treasury.provider.reply_fields import (
+from treasury.provider.fields import (
+    AccountText,
+    Amount,
+    AssetCode,
+    PersonalText,
     ReplyAddress,
     ReplyAmount,
     ReplyCode,
@@ -20,9 +21,12 @@ from treasury.provider.reply_fields import (
     ReplyLabel,
     ReplyQrCode,
     ReplyText,
+    json_text,
+    one_of,
 )
+from treasury.provider.operation import Conditional, Effect, Operation, Reply, SeenOrder, WireModel
 from treasury.provider.status import OrderStatus
-from treasury.texts import cut_text
+from treasury.texts import canonical_json, cut_text
 
 
 class DepositAddressRecord(Reply):

@@ -5,10 +5,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StringConstraints
 
 from treasury.promptpay import account_of_code, name_of_code, payee_of_code
-from treasury.provider.fields import Amount, Personal
+from treasury.provider.fields import Amount, Personal, ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyRate, ReplyText
 from treasury.provider.operation import Effect, Operation, Reply, SeenOrder
 from treasury.provider.orders import QueryTransaction
-from treasury.provider.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyRate, ReplyText
 from treasury.provider.status import OrderStatus
 
 

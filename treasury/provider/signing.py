@@ -1,4 +1,4 @@
-"""Signing and verifying, exactly by recipe 1.2 of the public facts; functions on values, no clock and no network."""
+"""Signing and verifying, exactly by recipe 1.2 of the public facts, requests and notifications alike."""
 
 import base64
 import binascii
@@ -12,10 +12,11 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from treasury.errors import ConfigurationError, NotTrusted
-from treasury.provider.bounded_json import WrittenNumber
+from treasury.errors import ConfigurationError, InputError, NotTrusted
+from treasury.provider.bounded_json import WrittenNumber, read_json_as_it_is
 from treasury.provider.fields import is_blank
 from treasury.provider.service_rules import ServiceRules
+from treasury.texts import clean_members
 
 SIGN = "sign"
 """The one top-level field that is not signed."""
@@ -176,3 +177,23 @@ def verify(fields: Mapping[str, Any], key: rsa.RSAPublicKey, rules: ServiceRules
             continue
         return
     raise NotTrusted("the signature does not match the content")
+
+
+def read_notification(
+    body: bytes,
+    key: rsa.RSAPublicKey,
+    rules: ServiceRules = ServiceRules(),
+) -> Mapping[str, Any]:
+    """Read a notification and check that the platform signed it; its texts come back without unsafe characters.
+
+    Raises `InputError` when it is not a JSON object, `NotTrusted` when the signature does not match.
+    """
+    try:
+        fields = read_json_as_it_is(body)
+    except ValueError:
+        raise InputError("the notification is not JSON") from None
+    if not isinstance(fields, dict):
+        raise InputError("the notification is not a JSON object")
+    verify(fields, key, rules)
+    cleaned: Mapping[str, Any] = clean_members(fields)
+    return cleaned

@@ -1,8 +1,9 @@
-"""Access to the service: partner, key, hash, unit of the timestamp, clock, and how old a request may be."""
+"""Access to the service: partner, key, hash, unit of the timestamp, clock; and the findings about a service."""
 
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,35 @@ from treasury.provider.orders import QueryTransaction, VerifyDepositAddress
 from treasury.provider.refusals import ACCOUNT_TROUBLE, ASK_FIRST, FINAL
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.signing import HASHES
-from treasury.proving.findings import AS_CONNECTED, Proof, ProofVerdict
+
+
+class ProofVerdict(StrEnum):
+    """The verdict of the service's answers on an entry of the service table."""
+
+    PROVEN = "proven"
+    CONTRADICTED = "contradicted"
+    OPEN = "open"
+    """No query can show it, or no answer was conclusive."""
+
+
+AS_CONNECTED = "as connected"
+"""The setting of a finding about something outside the table, such as a key."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The finding about one entry."""
+
+    name: str
+    """An entry of the service table, or `partner_id`, `private_key`, `clock` and the like."""
+    setting: Any
+    """Its present setting in the account."""
+    verdict: ProofVerdict
+    evidence: str
+    """Question and answer, in words."""
+    proposed: Any = None
+    """The proposed setting; None proposes nothing."""
+
 
 Answer = Reply | Refused | OutcomeUnknown | NotConnected
 

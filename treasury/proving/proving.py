@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from treasury.payments.desk import Desk
-from treasury.proving.access import Questions, prove_access, prove_clock, prove_window
-from treasury.proving.findings import Proof, ProofVerdict
+from treasury.proving.access import Proof, ProofVerdict, Questions, prove_access, prove_clock, prove_window
 from treasury.proving.history import prove_history
 from treasury.proving.shapes import prove_absences, prove_platform_key, prove_sides, prove_support
 

@@ -11,13 +11,11 @@ from treasury.provider.card_users import QueryCardUser
 from treasury.provider.conversion import ConversionRate, ConversionRateRecord
 from treasury.provider.fiat_payouts import QueryFiatPayout, SupportedCountries
 from treasury.provider.funds import PayoutChannels
-from treasury.provider.notifications import read_notification
 from treasury.provider.operation import Operation, Reply
 from treasury.provider.orders import QueryTransaction
 from treasury.provider.service_rules import BARE_404, NO_ABSENCE, describe_shape
-from treasury.provider.signing import load_public_key
-from treasury.proving.access import Answer, Questions, made_up, words_of
-from treasury.proving.findings import AS_CONNECTED, Proof, ProofVerdict
+from treasury.provider.signing import load_public_key, read_notification
+from treasury.proving.access import AS_CONNECTED, Answer, Proof, ProofVerdict, Questions, made_up, words_of
 
 SYMBOLS = ("ETH-USDT", "BTC-USDT")
 """Pairs whose two rates are asked for, until one is answered."""

@@ -12,19 +12,25 @@ from zoneinfo import ZoneInfo
 
 from treasury.errors import IllegalTransition, InputError, InvalidFields, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger import obligations
-from treasury.ledger.changed_orders import hold_changed_of
-from treasury.ledger.day import counted_on
-from treasury.ledger.in_flight import CONVERSION, standing
+from treasury.ledger.changed_by_hand import hold_changed_of
+from treasury.ledger.debits import CONVERSION, counted_on, standing
 from treasury.ledger.snapshots import last_good_rates
 from treasury.money import family_of, format_amount
 from treasury.orders.records import Order
 from treasury.orders.states import OPEN, State
 from treasury.payments.desk import Desk
-from treasury.planning.market import assets_of, pairs_of, worth_of
-from treasury.planning.needs import average, begins_anew_after, expected_by_history, scheduled
+from treasury.planning.market import Seen, assets_of, judge_rates, pairs_of, worth_of
 from treasury.planning.payouts import add_sums
-from treasury.planning.position import InFlight, Obligation, Snapshot, not_explained
-from treasury.planning.rate_guards import Seen, judge_rates
+from treasury.planning.position import (
+    InFlight,
+    Obligation,
+    Snapshot,
+    average,
+    begins_anew_after,
+    expected_by_history,
+    not_explained,
+    scheduled,
+)
 from treasury.planning.trades import Rates, Side
 from treasury.policy.model import Policy
 from treasury.provider.conversion import ConversionRate, ConversionRateRecord

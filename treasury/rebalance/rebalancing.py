@@ -14,9 +14,9 @@ from treasury.approving.tokens import Token
 from treasury.errors import InputError, LimitExceeded
 from treasury.ledger import obligations, snapshots
 from treasury.ledger.approvals import waiting_plan
+from treasury.ledger.plans import plan_hash, record_plan, recorded_plan
 from treasury.ledger.proposals import is_cancelled
 from treasury.ledger.snapshots import snapshot_of
-from treasury.ledger.trade_plans import plan_hash, record_plan, recorded_plan
 from treasury.money import parse_amount, sums_of
 from treasury.orders.records import Order
 from treasury.orders.states import State
@@ -31,8 +31,7 @@ from treasury.planning.trades import TradePlan, is_still_wanted
 from treasury.policy.limits import why_approvals
 from treasury.policy.model import Policy
 from treasury.rebalance import market
-from treasury.rebalance.consent import KIND, NOBODY_YET, TABLE, trade_rules
-from treasury.rebalance.stale import is_doubtful, why_stale
+from treasury.rebalance.consent import KIND, NOBODY_YET, TABLE, is_doubtful, trade_rules, why_stale
 
 LOG = logging.getLogger("treasury")
 

@@ -11,7 +11,7 @@ from treasury.errors import InputError, LimitExceeded, Overtaken
 from treasury.ledger.funding_runs import PART
 from treasury.ledger.intents import IntentRules, commit_plan, newest_order
 from treasury.ledger.obligations import traded_on
-from treasury.ledger.trade_plans import check_plan, plan_hash
+from treasury.ledger.plans import check_plan, plan_hash
 from treasury.money import FRACTION_DIGITS, exact, round_up
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent
@@ -24,9 +24,8 @@ from treasury.planning.trades import Trade, TradePlan, check_trades
 from treasury.policy.model import Policy
 from treasury.provider.conversion import ConversionExecute, ConversionQuote
 from treasury.provider.service_rules import ServiceRules
-from treasury.rebalance.consent import KIND, TABLE, note_yes, trade_rules
+from treasury.rebalance.consent import KIND, TABLE, note_yes, trade_rules, why_stale
 from treasury.rebalance.rebalancing import Round, counted_debits, round_of, today_of
-from treasury.rebalance.stale import why_stale
 
 
 class RecordedTrade(TypedDict):

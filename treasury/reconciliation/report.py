@@ -13,10 +13,8 @@ from treasury.reconciliation.arrivals import Arrivals, judge_arrivals
 from treasury.reconciliation.balances import BalanceAccount, BalanceLine, Night, judge_account
 from treasury.reconciliation.breaks import Acceptance, Break, Finding, KnownBreak, assign_lifecycle
 from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Verdict, verdict_of
-from treasury.reconciliation.comparison import compare_parts
-from treasury.reconciliation.entries import StatementEntry
-from treasury.reconciliation.numbers import Name, numbers_of
-from treasury.reconciliation.order_sums import OrderSums
+from treasury.reconciliation.comparison import OrderSums, compare_parts
+from treasury.reconciliation.entries import Name, StatementEntry, numbers_of
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.sides import Parts
 from treasury.reconciliation.statement import StatementLine

@@ -13,8 +13,7 @@ from treasury.orders.states import State
 from treasury.policy.model import Policy
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Flows, MovementLine, Night, pooled
-from treasury.reconciliation.entries import StatementEntry
-from treasury.reconciliation.numbers import Name
+from treasury.reconciliation.entries import Name, StatementEntry
 from treasury.reconciliation.rolling import roll_forward
 from treasury.reconciliation.sides import LINE_COLUMNS, Parts
 

@@ -1,4 +1,4 @@
-"""The machine form of a reconciliation: what `reconciliation.json` holds, and page and workbook are drawn from."""
+"""The machine form of a reconciliation: what `reconciliation.json` holds, and page and workbook are made of."""
 
 import functools
 from collections import Counter, defaultdict
@@ -6,19 +6,53 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from decimal import Decimal
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from treasury.money import ZERO, canonical, exact, format_amount
+from treasury.provider.card_users import KYC_STATUS, NOT_SET, PASSED
 from treasury.reconciliation.breaks import RESOLVED, Break
 from treasury.reconciliation.classes import BALANCE_CLASSES, BY_NAME, CLASSES, INVOICE_CLASSES
 from treasury.reconciliation.entries import StatementEntry
-from treasury.reconciliation.funnel import funnel_of
 from treasury.reconciliation.statement import StatementLine
 from treasury.reports.results import REHEARSAL
 from treasury.texts import count_of, with_person
 
 if TYPE_CHECKING:
     from treasury.reconciliation.report import Report
+
+HOUR_MS = 3_600_000
+
+
+def funnel_of(users: Sequence[Mapping[str, Any]], unused: Sequence[str]) -> dict[str, Any] | None:
+    """Count card users by the status that the service shows; None where there are none.
+
+    `median_hours`: from when a user was first seen until the check was first seen as passed, of those who took any time
+    under this ledger's eyes. `unused`: who has not used the link for long.
+    """
+    if not users:
+        return None
+    counts = Counter(KYC_STATUS.get(_status(user), "not known") for user in users)
+    took = [
+        (user["passed_at"] - user["first_at"]) / HOUR_MS
+        for user in users
+        if user.get("passed_at") and user.get("first_at") and user["passed_at"] > user["first_at"]
+    ]
+    return {
+        "created": len(users),
+        "counts": {words: counts[words] for words in (*KYC_STATUS.values(), "not known") if counts[words]},
+        "handed_in": sum(_status(user) not in (NOT_SET, "") for user in users),
+        "passed": sum(_status(user) == PASSED for user in users),
+        "median_hours": round(median(took), 1) if took else None,
+        "unused": sorted(unused),
+    }
+
+
+def _status(user: Mapping[str, Any]) -> str:
+    """Return the status that the service shows now; that of before where it could not be asked."""
+    shown = user.get("seen_kyc_status") if user.get("answer") == "found" else user.get("kyc_status")
+    return NOT_SET if shown is None else str(shown)
+
 
 ORDER_COLUMNS = (
     *("request_id", "run_key", "row_ref", "operation", "class", "state", "currency", "amount"),

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from treasury.files import write_text
+from treasury.reports.charts import plots_of
 from treasury.reports.figures import (
     BALANCE_LINES,
     IN_FLIGHT,
@@ -20,12 +21,14 @@ from treasury.reports.figures import (
     LINES,
     ListedOrders,
     Machine,
+    first_step,
+    headline,
     in_words,
+    reasons,
+    scope_in_words,
     sort_breaks,
 )
 from treasury.reports.markup import amount, shown, when
-from treasury.reports.plots import plots_of
-from treasury.reports.wording import first_step, headline, reasons, scope_in_words
 from treasury.texts import count_of
 
 MAX_BREAKS = 2_000

@@ -11,8 +11,7 @@ from treasury.files import write_bytes, write_text
 from treasury.ledger.proposals import WaitingPlan
 from treasury.masking import mask
 from treasury.money import format_amount, parse_amount
-from treasury.planning.beside import TWO_NAMES
-from treasury.planning.shown import COLUMNS
+from treasury.planning.shown import COLUMNS, TWO_NAMES
 from treasury.reports.markup import amount, rendered
 from treasury.texts import approval_command, count_of, without_markup
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from treasury.files import copy_file, write_json, write_text
 from treasury.reconciliation.classes import BY_NAME
-from treasury.reports.figures import ListedOrders, sort_breaks
+from treasury.reports.figures import ListedOrders, before_all, sort_breaks
 from treasury.reports.machine import ORDER_COLUMNS, TIMES, as_machine, meanings, time_text
 from treasury.reports.starts import end_start, start_folder
-from treasury.reports.wording import before_all
 from treasury.sheets.writing import csv_file, safe_cell
 from treasury.texts import count_of, without_markup
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from treasury.files import copy_file, write_json
-from treasury.ledger.in_flight import CONVERSION
+from treasury.ledger.debits import CONVERSION
 from treasury.ledger.quotes import USED_UP
 from treasury.money import exact, format_amount
 from treasury.orders.decisions import settled_amount

@@ -6,8 +6,7 @@ from treasury.sandbox.clock import SandboxClock
 from treasury.sandbox.faults import FAULTS
 from treasury.sandbox.keys import generate_key_pair
 from treasury.sandbox.server import RunningSandbox, running_sandbox, serve
-from treasury.sandbox.settings import DEFAULT_BALANCES, SandboxSettings
-from treasury.sandbox.switches import read_switches
+from treasury.sandbox.settings import DEFAULT_BALANCES, SandboxSettings, read_switches
 
 __all__ = [
     "DEFAULT_BALANCES",

@@ -20,21 +20,27 @@ from treasury.money import parse_amount
 from treasury.provider.bounded_json import read_json
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.operation import Operation
-from treasury.sandbox.answers import Answer, envelope, json_bytes
+from treasury.sandbox.answers import CONSTANTS, Answer, Refusal, envelope, json_bytes
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.clock import SandboxClock
-from treasury.sandbox.completeness import check_complete
 from treasury.sandbox.currencies import find_currency
 from treasury.sandbox.desk import Desk
-from treasury.sandbox.entities import Ending
+from treasury.sandbox.entities import Ending, OrderStatus
+from treasury.sandbox.handlers import HANDLERS
 from treasury.sandbox.handlers.payins import charge as make_charge
 from treasury.sandbox.handlers.payins import checkout_url
 from treasury.sandbox.lifecycle import finish_payin, tick
 from treasury.sandbox.notifier import run_notifier
 from treasury.sandbox.pages import Pages
-from treasury.sandbox.refusal import CONSTANTS, Refusal
-from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
+
+
+def check_complete() -> None:
+    """Raise `TypeError` that names an operation which the sandbox does not answer."""
+    for name in CATALOGUE:
+        if name not in HANDLERS:
+            raise TypeError(f"the sandbox has no handler for {name} (docs/adding-an-operation.md)")
+
 
 check_complete()
 

@@ -1,16 +1,20 @@
-"""Switches for what the interface document leaves open: how this service behaves where another might not.
+"""Switches for what the interface document leaves open: how this service behaves where another may differ.
 
 The defaults are what the sandbox does when nothing is said. Each switch is applied in one place, named in its comment.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from treasury.provider.catalogue import CATALOGUE
-from treasury.sandbox.refusal import CONSTANTS
-from treasury.sandbox.statuses import LISTED
+from treasury.provider.fiat_payouts import FiatPayoutQuote
+from treasury.provider.operation import Operation
+from treasury.sandbox.answers import CONSTANTS, invalid
+from treasury.sandbox.entities import LISTED
 
 Code = Annotated[str, StringConstraints(pattern=r"^([0-9]{1,18}|[A-Z][A-Z0-9_]{1,39})$")]
 """An envelope code: a number, or a constant in capitals."""
@@ -123,3 +127,55 @@ def allowed() -> Mapping[str, str]:
 def default_of(name: str) -> Any:
     """Return what a switch is when nothing is said."""
     return Behaviour.model_fields[name].default
+
+
+ALWAYS_ON_TOP = frozenset({"submit_scan_to_pay"})
+"""The examples show the fee of scan-to-pay beside the order amount (public fact 6, row 14)."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """The cost of an amount, and what of it is left to arrive; both in the currency that is paid."""
+
+    debit: Decimal
+    left: Decimal
+
+
+def is_on_top(behaviour: Behaviour, operation: str) -> bool:
+    """Tell whether this operation's fee comes on top of its amount."""
+    return operation in behaviour.fee_on_top or operation in ALWAYS_ON_TOP
+
+
+def charge(behaviour: Behaviour, operation: str, amount: Decimal, fee: Decimal) -> Charge:
+    """The debit and what is left: amount and amount less fee, or amount and fee, and the whole amount."""
+    if is_on_top(behaviour, operation):
+        return Charge(amount + fee, amount)
+    return Charge(amount, amount - fee)
+
+
+Check = Callable[[Operation[Any], Mapping[str, Any]], None]
+"""Looks at a request whose fields hold, and at the fields as they came; raises `Refusal`."""
+
+OTHER_AMOUNT = {"source": "receive_amount", "dest": "pay_amount"}
+"""Mode of a fiat quote -> the amount that the mode does not name."""
+
+
+def _in_case(write: Callable[[str], str], case: str) -> Check:
+    def check(request: Operation[Any], fields: Mapping[str, Any]) -> None:
+        if hasattr(request, "side") and fields["side"] != write(fields["side"]):
+            raise invalid("side", f"must be written in {case} case")
+
+    return check
+
+
+def _one_amount(request: Operation[Any], _: Mapping[str, Any]) -> None:
+    if isinstance(request, FiatPayoutQuote):
+        other = OTHER_AMOUNT[request.quote_mode]
+        if getattr(request, other) is not None:
+            raise invalid(other, f"is not allowed when quote_mode is {request.quote_mode}")
+
+
+def checks(behaviour: Behaviour) -> tuple[Check, ...]:
+    """The checks of one behaviour; none by default."""
+    sides = {"upper": (_in_case(str.upper, "upper"),), "lower": (_in_case(str.lower, "lower"),)}
+    return sides.get(behaviour.side_case, ()) + (() if behaviour.both_quote_amounts else (_one_amount,))

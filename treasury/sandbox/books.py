@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
-from treasury.sandbox.rates import trim
+from treasury.sandbox.currencies import trim
 
 ZERO = Decimal(0)
 

@@ -6,13 +6,12 @@ from typing import Any
 
 from treasury.provider.card_users import ChangeCardUserEmail
 from treasury.provider.operation import Effect, Operation
-from treasury.sandbox.answers import WRITERS, Answer, envelope, json_bytes
+from treasury.sandbox.answers import WRITERS, Answer, NothingHere, Refusal, Repeated, envelope, json_bytes
+from treasury.sandbox.behaviour import checks
 from treasury.sandbox.faults import FAULTS, FaultDice, check_faults
 from treasury.sandbox.gate import Gate, parse
 from treasury.sandbox.handlers import HANDLERS
 from treasury.sandbox.lifecycle import act_again, tick
-from treasury.sandbox.refusal import NothingHere, Refusal, Repeated
-from treasury.sandbox.strictness import checks
 from treasury.sandbox.world import World
 
 

@@ -1,12 +1,28 @@
-"""The sandbox's memory: orders, quotes, card users, notifications. Times are Unix seconds of its clock."""
+"""The sandbox's memory: orders and their statuses, quotes, card users, notifications. Times are Unix seconds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 from treasury.sandbox.books import BookAccount
+
+
+class OrderStatus(IntEnum):
+    """The listed numbers; what is shown of them may be others (`Behaviour.statuses`)."""
+
+    SUBMITTED = 11
+    PROCESSING = 22
+    FAILED = 44
+    CLOSED = 88
+    SUCCESS = 99
+
+
+ENDED = frozenset({OrderStatus.FAILED, OrderStatus.CLOSED, OrderStatus.SUCCESS})
+LISTED = tuple(int(status) for status in OrderStatus)
+UNLISTED = 12
+"""Seen in one public example, explained nowhere (public fact 2.1)."""
 
 
 class Ending(StrEnum):

@@ -11,7 +11,7 @@ from treasury.provider.bounded_json import read_json_as_it_is
 from treasury.provider.fields import is_blank
 from treasury.provider.operation import Operation, members
 from treasury.provider.signing import load_public_key
-from treasury.sandbox.refusal import Refusal
+from treasury.sandbox.answers import Refusal
 from treasury.sandbox.signatures import Signatures
 from treasury.sandbox.world import World
 

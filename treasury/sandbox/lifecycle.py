@@ -2,15 +2,13 @@
 
 from decimal import Decimal
 
+from treasury.sandbox.answers import Refusal
 from treasury.sandbox.books import BookAccount, Entry
-from treasury.sandbox.currencies import find_currency
+from treasury.sandbox.currencies import find_currency, share_fee
 from treasury.sandbox.dice import draw
-from treasury.sandbox.entities import CardUser, Ending, Order, ending_of
+from treasury.sandbox.entities import ENDED, UNLISTED, CardUser, Ending, Order, OrderStatus, ending_of
 from treasury.sandbox.faults import strikes_order
 from treasury.sandbox.notices import announce, announce_user
-from treasury.sandbox.rates import share_fee
-from treasury.sandbox.refusal import Refusal
-from treasury.sandbox.statuses import ENDED, UNLISTED, OrderStatus
 from treasury.sandbox.world import World
 
 PAYIN_SECONDS = 86_400.0

@@ -9,10 +9,9 @@ import httpx
 
 from treasury.money import format_amount
 from treasury.sandbox.answers import json_bytes
-from treasury.sandbox.entities import CardUser, Notification, Order
+from treasury.sandbox.entities import CardUser, Notification, Order, OrderStatus
 from treasury.sandbox.faults import strikes_order
 from treasury.sandbox.signatures import Signatures
-from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 ATTEMPT_MINUTES = (0, 2, 4, 8, 16, 32, 64)

@@ -11,9 +11,8 @@ from starlette.routing import Route
 
 from treasury.money import format_amount
 from treasury.sandbox.books import BookAccount
-from treasury.sandbox.entities import CardUser, Ending, Order
+from treasury.sandbox.entities import CardUser, Ending, Order, OrderStatus
 from treasury.sandbox.lifecycle import finish_payin, judge, tick
-from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 LEVELS = {"LEVEL-1": "1", "LEVEL-2": "2"}

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import IllegalTransition, Refused
+from treasury.ledger.debits import CONVERSION
 from treasury.ledger.epoch import is_from_before
-from treasury.ledger.in_flight import CONVERSION
+from treasury.ledger.evidence import saw_status
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
-from treasury.ledger.statuses import saw_status
 from treasury.money import exact
 from treasury.orders.decisions import (
     COUNTED,

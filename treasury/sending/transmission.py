@@ -1,11 +1,13 @@
-"""The only code that sends an operation that moves money: one transmission at a time, each recorded."""
+"""The only code that sends an operation that moves money: one transmission at a time, each through the gate."""
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from treasury.concurrency.crash_points import crash_point
-from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
+from treasury.concurrency.turns import WorkerThreads
+from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused, Stopped
 from treasury.ledger.ledger import Ledger
 from treasury.orders.decisions import EvidenceRules
 from treasury.orders.quoting import QUOTED
@@ -14,10 +16,53 @@ from treasury.orders.states import Event, Hold, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client, Signed
 from treasury.provider.operation import Operation
-from treasury.provider.refusals import WRONG_SIGNATURE, RefusalKind
-from treasury.provider.retries import SEND
-from treasury.sending.gate import Gate
+from treasury.provider.pacing import SEND
+from treasury.provider.refusals import ACCOUNT_TROUBLE, WRONG_SIGNATURE, RefusalKind, says_account_trouble
 from treasury.sending.inquiry import Inquiry
+
+
+class Gate:
+    """Open until the service refuses the account itself (401, 403, 406, 412) instead of a request."""
+
+    def __init__(self) -> None:
+        self.shut_by: Refused | None = None
+        self._asking = threading.Lock()
+        self._waiters = WorkerThreads(64)
+
+    @property
+    def is_shut(self) -> bool:
+        """Tell whether no request may leave now."""
+        return self.shut_by is not None
+
+    def take_note(self, refusal: Refused) -> None:
+        """Shut the gate if this refusal is about the account."""
+        if says_account_trouble(refusal):
+            self.shut_by = refusal
+
+    def wait(self, ask: Callable[[], object]) -> None:
+        """Wait until the gate is open: one caller asks a signed question, the others wait for its answer.
+
+        Raises `Stopped` when that question is refused or not answered, too: nothing more may leave.
+        """
+        if self.shut_by is None:
+            return
+        self._waiters.do(self._asking.acquire)
+        try:
+            shut_by = self.shut_by
+            if shut_by is None:
+                return
+            code = str(shut_by.code)
+            trouble = f"the service refuses this account ({code}): look at {ACCOUNT_TROUBLE[code]}"
+            try:
+                ask()
+            except (NotConnected, OutcomeUnknown, Refused) as error:
+                raise Stopped(
+                    f"{trouble}; a question was not answered either ({error}), so nothing more is sent"
+                ) from None
+            self.shut_by = None
+        finally:
+            self._asking.release()
+
 
 NO_FACTS: Mapping[str, Any] = {}
 

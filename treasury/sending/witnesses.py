@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.ledger.evidence import last_shown
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.witnesses import last_shown
 from treasury.orders.records import Order
 from treasury.provider.catalogue import CATALOGUE
 

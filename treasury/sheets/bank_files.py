@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 
 from treasury.money import exact, format_amount, parse_amount
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.entries import StatementEntry
-from treasury.reconciliation.numbers import INCOMING
+from treasury.reconciliation.entries import INCOMING, StatementEntry
 
 NO_REFERENCE = frozenset({"", "NONREF", "NOTPROVIDED", "NOTPROVIDED.", "KREF+", "EREF+"})
 

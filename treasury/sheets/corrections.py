@@ -1,7 +1,8 @@
-"""Corrected copies: a wrong sheet, or what is left out of one, comes back with what is wrong of each row, to be mended.
+"""Sheets that come back: a wrong one with what is wrong of each row, and the remaining rows of a run.
 
-Their own columns in their own order, and `_status` and `_problem` beside them, which are not read. No formula is kept:
-where its value is known that stands in its place, and where it is wrong it is text that is refused again.
+A corrected copy has a person's own columns in their own order, and `_status` and `_problem` beside them, which are not
+read. No formula is kept: where its value is known that stands in its place, and where it is wrong it is text that is
+refused again. Of the rows that remain, each is bound to the payment that it replaces.
 """
 
 import csv
@@ -9,9 +10,9 @@ import io
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -19,12 +20,15 @@ from typing import Any
 
 from treasury.errors import InvalidSheet, RowProblem
 from treasury.files import replacing, write_bytes
+from treasury.orders.rows import BENEFICIARY_OBJECTS, LeftOut, Route
+from treasury.sheets.beneficiaries import CEILING, FIELD
+from treasury.sheets.cell_texts import harmless, marked_apostrophe
 from treasury.sheets.cells import CONTROL, BadCell, Cell, Line, Table, Typed, is_filled
-from treasury.sheets.characters import harmless, marked_apostrophe
 from treasury.sheets.control import COLUMNS, read_control
 from treasury.sheets.headers import PROBLEM, STATUS, Layout, texts_of
 from treasury.sheets.opening import read_table
 from treasury.sheets.reading import UNSEEN
+from treasury.sheets.writing import write_plain_book, write_plain_csv
 
 LOG = logging.getLogger("treasury")
 
@@ -249,3 +253,83 @@ def _keep_expected(book: Any, source: Path) -> None:
             for at, value in enumerate(line):
                 if value is not None:
                     sheet.write_string(row, at, str(value), text)
+
+
+FILES = ("remaining.csv", "remaining.xlsx")
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """A row that may be paid again."""
+
+    row_ref: str
+    replaces: str
+    """Request id of the payment that it is paid instead of."""
+    route: Route
+    payload: Mapping[str, Any] | None = field(repr=False)
+    """The content that was sent, as the ledger kept it; None where it keeps it no more. Personal."""
+    outcome: str = ""
+    reason: str = ""
+    """Why it was not paid; nothing in it is personal."""
+
+
+def write_remaining(
+    folder: Path, layout: Layout, rows: Iterable[Remaining], left_out: Iterable[LeftOut] = ()
+) -> list[Path]:
+    """Write `remaining.csv` and `remaining.xlsx`, in the columns of the sheet that was paid; returns both paths.
+
+    Without rows they hold the header alone. Read again, each row is the one that was read before; those that were left
+    out are refused again until they are mended.
+    """
+    cells = [
+        *(cells_of(row, layout) for row in rows),
+        *({**row.cells, STATUS: "left out", PROBLEM: row.problem} for row in left_out),
+    ]
+    columns, written = _columns(cells, layout), [folder / name for name in FILES]
+    write_plain_csv(written[0], columns, cells)
+    write_plain_book(written[1], columns, cells)
+    return written
+
+
+def write_remaining_csv(file: Path, layout: Layout, rows: Iterable[Remaining]) -> None:
+    """Write the same as one CSV file."""
+    cells = [cells_of(row, layout) for row in rows]
+    write_plain_csv(file, _columns(cells, layout), cells)
+
+
+def _columns(cells: Sequence[Mapping[str, str]], layout: Layout) -> list[str]:
+    used = {name for row in cells for name in row}
+    first = [name for name in FIRST if name != ROUTE or ROUTE in layout.known]
+    fixed = [name for name in layout.known if name in used and name not in FIRST]
+    return [*first, *fixed, *sorted(name for name in used if name.startswith(FIELD))]
+
+
+ROUTE = "route"
+FIRST = ("row_ref", "replaces", ROUTE, STATUS, PROBLEM)
+"""The columns that the sheet begins with; as in a corrected copy two of them are not read."""
+
+
+def cells_of(row: Remaining, layout: Layout) -> dict[str, str]:
+    """The cells of a row, by column: what the sheet said that it was read from."""
+    named = {"row_ref": row.row_ref, "replaces": row.replaces}
+    named |= {ROUTE: row.route.value} if ROUTE in layout.known else {}
+    named |= {STATUS: row.outcome, PROBLEM: row.reason}
+    if row.payload is None:
+        return named
+    if row.route is Route.QUOTED:
+        return named | dict(_quoted(row.payload))
+    return named | {name: str(value) for name, value in row.payload.items()}
+
+
+def _quoted(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in payload["quote"].items():
+        if name in BENEFICIARY_OBJECTS.values():
+            yield from ((member, str(each)) for member, each in value.items())
+        elif name == "beneficiaryFields":
+            yield from ((FIELD + member, str(each)) for member, each in value.items())
+        else:
+            yield name, str(value)
+    yield from ((name, str(value)) for name, value in payload["confirm"].items())
+    bounds = payload["bounds"]
+    if bounds.get("pay_amount") is None and bounds.get("max_pay") is not None:
+        yield CEILING, str(bounds["max_pay"])

@@ -6,7 +6,7 @@ from unicodedata import normalize
 
 from treasury.errors import InvalidFields, Problem
 from treasury.provider.orders import DepositAddress
-from treasury.sheets.mappings import Mappings
+from treasury.sheets.headers import Mappings
 from treasury.sheets.reading import Layout, Row, Sheet, read_sheet
 
 LAYOUT = Layout(

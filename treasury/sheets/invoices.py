@@ -4,12 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from treasury.canonical import canonical_json
 from treasury.errors import InvalidFields, Problem
 from treasury.provider.orders import Customer, Pay
-from treasury.sheets.mappings import Mappings
-from treasury.sheets.operations import body_of
-from treasury.sheets.reading import Layout, Row, Sheet, read_sheet
+from treasury.sheets.headers import Mappings
+from treasury.sheets.reading import Layout, Row, Sheet, body_of, read_sheet
+from treasury.texts import canonical_json
 
 SENT = (
     "payment_method",

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from platform import node
 
-from treasury.sheets.cells import MAX_BYTES, Table, file_problem
-from treasury.sheets.delimited import read_delimited
+from treasury.sheets.cells import MAX_BYTES, Table, file_problem, read_delimited
 
 ZIP = b"PK\x03\x04"
 """How an XLSX file begins: it is a zip archive."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from treasury.errors import RowProblem
 from treasury.orders.rows import WAYS, PayoutRow, Route, Way
 from treasury.sheets import beneficiaries, qr_codes, withdrawals
-from treasury.sheets.mappings import Mappings
+from treasury.sheets.headers import Mappings
 from treasury.sheets.reading import Layout, Sheet
 
 

@@ -10,9 +10,8 @@ from treasury.orders.rows import PayoutRow, Route
 from treasury.promptpay import read_promptpay
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.sheets.beneficiaries import CEILING
-from treasury.sheets.mappings import Mappings
-from treasury.sheets.operations import body_of
-from treasury.sheets.reading import Layout, Row, Sheet, read_sheet
+from treasury.sheets.headers import Mappings
+from treasury.sheets.reading import Layout, Row, Sheet, body_of, read_sheet
 
 SENT = ("qrcode", "amount", "user_xid", "notify_url")
 """Columns that are named as the fields of `SubmitScanToPay`."""

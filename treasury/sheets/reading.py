@@ -6,29 +6,44 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from treasury.concurrency.batches import Packed
-from treasury.errors import InvalidFields, InvalidRows, InvalidSheet, RowProblem, UnknownHeaders
+from treasury.errors import InvalidFields, InvalidRows, InvalidSheet, Problem, RowProblem, UnknownHeaders
 from treasury.orders.rows import LeftOut
-from treasury.sheets.amounts import Amounts
-from treasury.sheets.cells import (
-    BadCell,
-    Cell,
-    Line,
-    Table,
-    Typed,
-    file_problem,
-    is_filled,
+from treasury.provider.operation import Operation
+from treasury.sheets.cell_texts import (
+    EXAMPLE,
+    SEPARATOR,
+    Amounts,
+    Fault,
+    code_of,
+    judge_amount,
+    judge_identifier,
+    judge_text,
+    looks_run,
+    unit_fault,
 )
-from treasury.sheets.characters import EXAMPLE, Fault, judge_amount, judge_identifier, judge_text, looks_run
-from treasury.sheets.delimited import HEADER_WITHIN
-from treasury.sheets.headers import Header, Layout, find_header
+from treasury.sheets.cells import HEADER_WITHIN, BadCell, Cell, Line, Table, Typed, file_problem, is_filled
+from treasury.sheets.headers import Header, Layout, Mappings, find_header
 from treasury.sheets.hidden_ranges import MERGED, SHOWN_BY_RULE, hidden_in_ranges
-from treasury.sheets.mappings import Mappings
-from treasury.sheets.named_codes import SEPARATOR, code_of
 from treasury.sheets.opening import read_table
-from treasury.sheets.units import unit_fault
+
+PLACEHOLDER = "0"
+"""Stands for the reference, which only the run knows, while a row is judged."""
+
+
+def body_of(operation: type[Operation[Any]], fields: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    """The wire body of an operation without its reference; what its class objects to is added to the problems."""
+    assert operation.reference is not None
+    try:
+        body = operation(**{operation.reference: PLACEHOLDER, **fields}).body()
+    except InvalidFields as error:
+        problems += error.problems
+        return {}
+    del body[operation.reference]
+    return body
+
 
 __all__ = ["Layout", "Row", "Sheet", "read_sheet"]
 

@@ -12,8 +12,7 @@ from treasury.money import format_amount, parse_amount
 from treasury.private_files import read_bounded
 from treasury.provider.fields import asset_code
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.entries import Statement, StatementEntry
-from treasury.reconciliation.numbers import Numbers
+from treasury.reconciliation.entries import Numbers, Statement, StatementEntry
 from treasury.sheets.bank_files import NotAStatement, is_camt, is_mt940, read_camt, read_mt940
 from treasury.sheets.cells import MAX_BYTES, file_problem
 from treasury.sheets.reading import Layout, Row, read_sheet

@@ -31,12 +31,11 @@ from treasury.sheets import (
     statement,
     withdrawals,
 )
-from treasury.sheets.characters import EXAMPLE
+from treasury.sheets.beneficiaries import FIELD
+from treasury.sheets.cell_texts import EXAMPLE, with_names
 from treasury.sheets.control import AMOUNTS
 from treasury.sheets.headers import Layout
-from treasury.sheets.named_codes import with_names
-from treasury.sheets.payees import FIELD
-from treasury.sheets.template_columns import Need, Template, TemplateColumn, column_of
+from treasury.sheets.template_files import Need, Template, TemplateColumn, column_of
 
 KINDS = ("pay", "withdraw", "scan-pay", "collect", "addresses", "provision", "balances", "statement")
 

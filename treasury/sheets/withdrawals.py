@@ -7,10 +7,9 @@ from treasury.addresses import is_checked, problems_of_destination
 from treasury.errors import InvalidFields, Problem, RowProblem
 from treasury.orders.rows import PayoutRow, Route
 from treasury.provider.orders import Withdraw
-from treasury.sheets.characters import judge_ascii
-from treasury.sheets.mappings import Mappings
-from treasury.sheets.operations import body_of
-from treasury.sheets.reading import Layout, Row, Sheet, read_sheet
+from treasury.sheets.cell_texts import judge_ascii
+from treasury.sheets.headers import Mappings
+from treasury.sheets.reading import Layout, Row, Sheet, body_of, read_sheet
 
 SENT = ("currency", "address", "tag", "amount", "customer_ref_id", "notify_url", "description")
 """Columns that are named as the fields of `Withdraw`."""

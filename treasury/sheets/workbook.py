@@ -18,8 +18,16 @@ from openpyxl.xml.functions import fromstring
 
 from treasury.errors import InvalidSheet
 from treasury.sheets.archive import BROKEN, Archive, Unreadable
-from treasury.sheets.cells import HELPER_SHEETS, MAX_ROWS, MAX_UNPACKED, MAX_WORKBOOK_ROWS, Line, Table, file_problem
-from treasury.sheets.delimited import HEADER_WITHIN
+from treasury.sheets.cells import (
+    HEADER_WITHIN,
+    HELPER_SHEETS,
+    MAX_ROWS,
+    MAX_UNPACKED,
+    MAX_WORKBOOK_ROWS,
+    Line,
+    Table,
+    file_problem,
+)
 from treasury.sheets.headers import MAX_NAME
 from treasury.sheets.looks import Palette, RichText, local, read_styles
 from treasury.sheets.worksheet import Area, SheetReader

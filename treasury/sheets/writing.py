@@ -12,7 +12,7 @@ from pathlib import Path
 from treasury.errors import InvalidSheet
 from treasury.files import replacing, write_bytes
 from treasury.money import format_amount
-from treasury.sheets.characters import harmless, marked_apostrophe
+from treasury.sheets.cell_texts import harmless, marked_apostrophe
 
 ERROR_COLUMNS = ("row", "row_ref", "column", "rule", "value", "code")
 

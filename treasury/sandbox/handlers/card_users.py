@@ -11,10 +11,10 @@ from treasury.provider.card_users import (
     QueryCardUser,
     UploadKyc,
 )
+from treasury.sandbox.answers import Refusal, Repeated, not_there
 from treasury.sandbox.dice import digits
 from treasury.sandbox.entities import CardUser
 from treasury.sandbox.lifecycle import await_audit
-from treasury.sandbox.refusal import Refusal, Repeated, not_there
 from treasury.sandbox.world import World
 
 DEFAULT_LEVEL = "LEVEL-1"

@@ -3,15 +3,13 @@
 from typing import Any
 
 from treasury.provider.conversion import ConversionExecute, ConversionQuote, ConversionRate
+from treasury.sandbox.answers import Refusal, invalid
 from treasury.sandbox.books import BookAccount
-from treasury.sandbox.currencies import Currency, check_minimum, find_currency
-from treasury.sandbox.entities import Order, Quote
+from treasury.sandbox.currencies import Currency, check_minimum, convert, find_currency
+from treasury.sandbox.entities import Order, OrderStatus, Quote
 from treasury.sandbox.faults import strikes_order
 from treasury.sandbox.handlers.fiat_payouts import confirm
 from treasury.sandbox.lifecycle import accept
-from treasury.sandbox.rates import convert
-from treasury.sandbox.refusal import Refusal, invalid
-from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 RATE_SECONDS = 60

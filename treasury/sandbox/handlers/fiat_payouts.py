@@ -4,17 +4,15 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
+from treasury.sandbox.answers import Refusal, Repeated, invalid
+from treasury.sandbox.behaviour import charge, is_on_top
 from treasury.sandbox.books import ZERO, BookAccount
-from treasury.sandbox.currencies import Currency, check_decimals, check_minimum, find_currency
-from treasury.sandbox.entities import Order, Quote, ending_of
+from treasury.sandbox.currencies import Currency, check_decimals, check_minimum, find_currency, needed, received, trim
+from treasury.sandbox.entities import Order, OrderStatus, Quote, ending_of
 from treasury.sandbox.faults import strikes_order
-from treasury.sandbox.fees import charge, is_on_top
 from treasury.sandbox.handlers.queries import fiat_payout_record
 from treasury.sandbox.lifecycle import accept
-from treasury.sandbox.rates import needed, received, trim
-from treasury.sandbox.refusal import Refusal, Repeated, invalid
 from treasury.sandbox.routes import BANK_FIELDS, PURPOSES, SWIFT, SWIFT_PERSONAL, find_route
-from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 

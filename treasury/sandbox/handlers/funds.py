@@ -4,9 +4,8 @@ from typing import Any
 
 from treasury.provider.funds import EstimateFee, PartnerBalance, TradeRate
 from treasury.sandbox.books import ZERO, BookAccount
-from treasury.sandbox.currencies import find_asset, find_currency
+from treasury.sandbox.currencies import find_asset, find_currency, share_fee, trim
 from treasury.sandbox.handlers.conversion import rate_record
-from treasury.sandbox.rates import share_fee, trim
 from treasury.sandbox.world import World
 
 FROZEN = "freezeBalance"

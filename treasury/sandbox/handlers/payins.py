@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.provider.orders import Pay
+from treasury.sandbox.answers import Refusal, invalid
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import (
     check_decimals,
@@ -12,12 +13,10 @@ from treasury.sandbox.currencies import (
     find_currency,
     find_deposited,
     new_address,
+    share_fee,
 )
-from treasury.sandbox.entities import Ending, Order
+from treasury.sandbox.entities import Ending, Order, OrderStatus
 from treasury.sandbox.lifecycle import finish_payin, open_payin
-from treasury.sandbox.rates import share_fee
-from treasury.sandbox.refusal import Refusal, invalid
-from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 PAYMENT_TYPES = ("wallet", "qrcode", "virtual_account", "card", "sepa")

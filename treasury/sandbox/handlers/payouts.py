@@ -3,16 +3,14 @@
 from typing import Any
 
 from treasury.provider.orders import Payout
+from treasury.sandbox.answers import Refusal
+from treasury.sandbox.behaviour import charge
 from treasury.sandbox.books import BookAccount
-from treasury.sandbox.currencies import Currency, check_decimals, find_currency
-from treasury.sandbox.entities import Order, ending_of
-from treasury.sandbox.fees import charge
+from treasury.sandbox.currencies import Currency, check_decimals, find_currency, received
+from treasury.sandbox.entities import Order, OrderStatus, ending_of
 from treasury.sandbox.handlers.withdrawals import fee_of
 from treasury.sandbox.lifecycle import accept
-from treasury.sandbox.rates import received
-from treasury.sandbox.refusal import Refusal
 from treasury.sandbox.routes import CHANNELS
-from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 

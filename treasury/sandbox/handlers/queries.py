@@ -6,10 +6,10 @@ from typing import Any
 
 from treasury.provider.fiat_payouts import FiatPayoutQuote, QueryFiatPayout
 from treasury.provider.orders import QueryTransaction
+from treasury.sandbox.answers import not_there
 from treasury.sandbox.books import ZERO
 from treasury.sandbox.entities import Order, Quote
 from treasury.sandbox.faults import strikes_order
-from treasury.sandbox.refusal import not_there
 from treasury.sandbox.world import World
 
 CONVERSION, PAYOUT = "conversion", "payout"

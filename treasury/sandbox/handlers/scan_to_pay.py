@@ -6,14 +6,12 @@ from typing import Any
 from treasury.errors import InputError
 from treasury.promptpay import PromptPayCode, read_promptpay
 from treasury.provider.scan_to_pay import ScanToPayInfo, SubmitScanToPay
+from treasury.sandbox.answers import invalid
+from treasury.sandbox.behaviour import charge
 from treasury.sandbox.books import BookAccount
-from treasury.sandbox.currencies import CURRENCIES, check_decimals, check_minimum
-from treasury.sandbox.entities import Order, ending_of
-from treasury.sandbox.fees import charge
+from treasury.sandbox.currencies import CURRENCIES, SCAN_FEE, check_decimals, check_minimum, scan_amount
+from treasury.sandbox.entities import Order, OrderStatus, ending_of
 from treasury.sandbox.lifecycle import accept
-from treasury.sandbox.rates import SCAN_FEE, scan_amount
-from treasury.sandbox.refusal import invalid
-from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 USDT, THB = CURRENCIES["USDT"], CURRENCIES["THB"]

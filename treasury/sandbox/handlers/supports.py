@@ -11,7 +11,7 @@ from treasury.provider.fiat_payouts import (
     SupportedNetworks,
 )
 from treasury.provider.funds import PayoutChannels
-from treasury.sandbox.refusal import Refusal
+from treasury.sandbox.answers import Refusal
 from treasury.sandbox.routes import BANK_FIELDS, CHANNELS, PURPOSES, ROUTES, Channel, find_route
 from treasury.sandbox.world import World
 

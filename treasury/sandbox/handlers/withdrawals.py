@@ -4,14 +4,20 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.provider.orders import DepositAddress, VerifyDepositAddress, Withdraw
+from treasury.sandbox.answers import Refusal
+from treasury.sandbox.behaviour import charge
 from treasury.sandbox.books import BookAccount
-from treasury.sandbox.currencies import Currency, check_decimals, check_minimum, find_asset, find_deposited, new_address
-from treasury.sandbox.entities import Order, ending_of
-from treasury.sandbox.fees import charge
+from treasury.sandbox.currencies import (
+    Currency,
+    check_decimals,
+    check_minimum,
+    find_asset,
+    find_deposited,
+    new_address,
+    share_fee,
+)
+from treasury.sandbox.entities import Order, OrderStatus, ending_of
 from treasury.sandbox.lifecycle import accept
-from treasury.sandbox.rates import share_fee
-from treasury.sandbox.refusal import Refusal
-from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 

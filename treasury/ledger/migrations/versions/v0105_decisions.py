@@ -23,11 +23,11 @@ from sqlalchemy import (
 )
 
 from treasury.approving.tokens import Binding, Verb
-from treasury.canonical import canonical_json
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.decisions import RecordedDecision
 from treasury.ledger.seals import CHANGED, add_sealed, seal
+from treasury.texts import canonical_json
 
 revision = "0105"
 down_revision = "0104"
