@@ -6,7 +6,8 @@ import importlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -94,16 +95,28 @@ def _is_on_postgresql(item: pytest.Item) -> bool:
     return hasattr(item, "callspec") and item.callspec.params.get("ledger_url") == "postgresql"
 
 
+def _repeated(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield what `make proofs` alone runs of tests marked `every(n)`: all but each n-th case, on each database."""
+    seen: Counter[tuple[str, bool]] = Counter()
+    for item in items:
+        if (marker := item.get_closest_marker("every")) is not None and hasattr(item, "callspec"):
+            test = item.nodeid.partition("[")[0], _is_on_postgresql(item)
+            if seen[test] % marker.args[0]:
+                yield item
+            seen[test] += 1
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is for `make proofs`; mark what takes long by where it stands, and begin with it."""
-    left_out = [
+    left_out = {
         item
         for item in items
         if (_proof(item) and not ALL) or (_is_on_postgresql(item) and item.get_closest_marker("sqlite_alone"))
-    ]
-    config.hook.pytest_deselected(items=left_out)
-    gone = set(left_out)
-    items[:] = [item for item in items if item not in gone]
+    }
+    if not ALL:
+        left_out |= set(_repeated([item for item in items if item not in left_out]))
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
     here = Path(__file__).parent
     lost = [place for place in (*THOROUGH, *CORE) if not (here / place.partition("::")[0]).exists()]
     assert not lost, f"tests/conftest.py names what is no more: {lost}"

@@ -19,7 +19,7 @@ from tests.commands.office import Office
 from tests.moved_clock import MovedClock
 from treasury.sandbox import SandboxClock, SandboxSettings, running_sandbox
 
-pytestmark = pytest.mark.prefect
+pytestmark = [pytest.mark.prefect, pytest.mark.proof]
 
 D = Decimal
 LIMITS = """

@@ -19,6 +19,8 @@ from treasury.payments.resolving import resolve_as_ended, resolve_as_sent
 from treasury.provider.service_rules import ServiceRules
 from treasury.sandbox.behaviour import Behaviour
 
+pytestmark = pytest.mark.every(2)
+
 BALANCE, AS_PAID = "/v1/balance/partner", {"currency": "USDT_TRC20"}
 EARLIER, LOST = ("z", "5", "12345670099"), ("a", "10", "12345670001")
 

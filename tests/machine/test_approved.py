@@ -38,7 +38,7 @@ from treasury.payments.resolving import release_orders
 from treasury.policy.model import parse_policy
 from treasury.sandbox import generate_key_pair
 
-HISTORIES = tries("HISTORIES", 2, 300)
+HISTORIES = tries("HISTORIES", 1, 300)
 STEPS = 60
 HOUR = 3_600_000
 PEOPLE = ("ada", "ben", "cleo")

@@ -25,7 +25,7 @@ from tests.machine.office import open_desk, perform, set_day, waiting_ids, write
 from tests.proofs import tries
 from treasury.sandbox import generate_key_pair
 
-HISTORIES = tries("HISTORIES", 2, 300)
+HISTORIES = tries("HISTORIES", 1, 300)
 STEPS = 14
 ROUNDS = 6
 """Most rounds of decisions and starts at the end: what an older ledger brought back is asked about twice first."""

@@ -15,6 +15,8 @@ from tests.proofs import ALL
 from treasury.sandbox import FAULTS as EVERY_FAULT
 from treasury.sandbox import SandboxSettings, running_sandbox
 
+pytestmark = pytest.mark.every(3)
+
 NAMES = (*KINDS, "confirmation")
 QUICK = ("payout", "fiat_payout")
 QUICK_FAULTS = ("drop_before", "drop_after", "rate_limit_429_bare", "quote_expired")

@@ -26,6 +26,8 @@ from treasury.payments.resolving import release_orders, resolve_as_sent
 from treasury.provider.client import Account, Client
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 
+pytestmark = pytest.mark.every(3)
+
 NAMES = (*KINDS, "confirmation") if ALL else ("payout", "fiat_payout")
 SERVICES = {"refuses": {}, "answers first": {"repeat_answers_first": 1.0}, "acts again": {"repeat_acts": 1.0}}
 ACCIDENTS = ("home restored", "ledger copied back", "ledger lost", "home lost", "another home")

@@ -17,6 +17,8 @@ from treasury.orders.states import State
 from treasury.payments import execution
 from treasury.sandbox import SandboxClock, SandboxSettings, generate_key_pair, running_sandbox
 
+pytestmark = pytest.mark.every(2)
+
 NAMES = tuple(KINDS) if ALL else ("payout", "fiat_payout")
 SHOWN = BEHAVIOURS if ALL else ("resends", "400 after", "403 before", "429 after", "502 after")
 QUOTE_SECONDS = 1.0

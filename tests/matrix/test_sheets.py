@@ -12,6 +12,8 @@ from tests.matrix.faulty import Trial, run_trial
 from tests.proofs import ALL
 from treasury.sandbox import FAULTS
 
+pytestmark = pytest.mark.every(2)
+
 OF_REQUESTS = tuple(name for name in FAULTS if not name.startswith("notice_") and name != "quote_expired")
 
 
