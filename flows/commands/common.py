@@ -1,6 +1,8 @@
 """Shared by commands: ask for a yes, print written files, choose a run's exit code."""
 
+import csv
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -10,7 +12,7 @@ from cyclopts import Parameter
 from treasury.errors import InputError, NeedsAttention, TreasuryError, UnknownHeaders
 from treasury.files import check_folder
 from treasury.payments.desk import Desk, desk_of
-from treasury.reports.results import in_words, needs_a_person, whys
+from treasury.reports.results import BAD_INVOICES, BAD_OUTCOMES, in_words, needs_a_person
 from treasury.settings import os_user, read_settings
 from treasury.sheets.headers import remember_mapping
 from treasury.texts import count_of
@@ -109,7 +111,7 @@ def finish_run(summary: Mapping[str, Any]) -> int:
     """Print where the results are, what became of the rows, and why, where not as meant; returns the exit code."""
     say_files(summary["files"])
     if needs_a_person(summary):
-        for line in whys(summary):
+        for line in _whys(summary):
             print(f"  {line}")
     for each in summary.get("breaks", ()):
         print(f"BREAK: balance of {each['asset']}: {each['why']}")
@@ -117,6 +119,28 @@ def finish_run(summary: Mapping[str, Any]) -> int:
         print(f"BREAK: {summary['stopped']}")
     print(in_words(summary))
     return TROUBLE if needs_a_person(summary) else DONE
+
+
+MAX_WHYS = 5
+"""Reasons that are told at the end of a command; `results.csv` has all."""
+
+
+def _whys(summary: Mapping[str, Any]) -> list[str]:
+    """Return why rows of a run ended otherwise than meant, by its `results.csv`, the most frequent reasons first."""
+    counts, named = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
+    for file in (each for each in map(Path, summary["files"]) if each.name == "results.csv"):
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            for row in csv.DictReader(lines):
+                if row["reason"] and row["outcome"] in (*BAD_OUTCOMES, *BAD_INVOICES):
+                    why = row["outcome"].replace("_", " "), row["reason"]
+                    counts[why] += 1
+                    named[why] = row["row_ref"]
+    said = [
+        f"{named[why] if count == 1 else count_of(count, 'row')} {why[0]}: {why[1]}"
+        for why, count in counts.most_common(MAX_WHYS)
+    ]
+    more = len(counts) - len(said)
+    return [*said, f"and {count_of(more, 'other reason')}: see results.csv"] if more else said
 
 
 def money_lines(title: str, sums: Mapping[str, str]) -> None:

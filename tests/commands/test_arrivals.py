@@ -8,6 +8,7 @@ import pytest
 
 from tests.commands.listener import kept, listening_here, trusting
 from tests.commands.office import PATIENCE, Office, eventually, read_rows
+from tests.commands.proxy import running_proxy, with_data
 from treasury.provider.client import Client
 from treasury.provider.orders import Pay
 from treasury.sandbox import RunningSandbox
@@ -131,3 +132,39 @@ def test_a_pay_in_of_another_program_is_named(office: Office, sandbox: RunningSa
     assert report["money_in"]["deposits"] == {"unexpected": 1}
     assert office.run("accept", found["id"], *BY).code == 0
     assert standing(morning(office)) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "amount", "status"),
+    [({"status": 88}, "49.5", 88), ({"status": 22}, "49.5", 22), ({"order_amount": "30"}, "20", 99)],
+    ids=["closed", "processing", "less"],
+)
+def test_a_deposit_that_the_service_takes_back_is_named_until_a_person_accepts_it(
+    sandbox: RunningSandbox,
+    open_office: Callable[..., Office],
+    shown: dict[str, Any],
+    amount: str,
+    status: int,
+) -> None:
+    """Its customer may have been credited; a narrowed report may be the first to see it, and changes nothing."""
+    with running_proxy(sandbox.base_url) as proxy:
+        office = trusting(open_office(proxy.base_url), sandbox.platform_key)
+        sheet = office.file("addresses.csv", "row_ref,currency,customer_ref_id\nD-1,USDT_TRC20,ann\n")
+        office.run("addresses", sheet)
+        [issued] = read_rows(office.home / "runs" / "deposit-addresses" / "addresses.csv").values()
+        with listening_here(office) as (url, _):
+            sandbox.charge("USDT_TRC20", "50", address=issued["address"], notify_url=url)
+            eventually(lambda: any(row.taken for row in kept(office)), PATIENCE)
+        [name] = {row.request_id for row in kept(office)}
+        assert standing(morning(office)) == []
+        proxy.planted = {name: with_data(**shown)}
+        office.run("reconcile", "--window", "7")
+        report = morning(office)
+        [found] = [each for each in report["breaks"] if each["request_id"] == name]
+        assert (found["class"], found["amount"], report["verdict"]) == ("reversed_after_final", amount, "breaks")
+        said = f"deposit {name}: {amount} USDT_TRC20 had come, and were taken back: it is shown with {status} now"
+        assert said in found["evidence"]
+        proxy.planted = {}
+        assert "reversed_after_final" in standing(morning(office)), "only a person ends it"
+        assert office.run("accept", found["id"], *BY).code == 0
+        assert "reversed_after_final" not in standing(morning(office))

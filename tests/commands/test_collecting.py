@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 
 import data
 from tests.commands.office import Ended, Office, read_rows
-from tests.commands.proxy import Answer, Proxy, with_data
+from tests.commands.proxy import Answer, Proxy, running_proxy, with_data
 from treasury.collect.answers import outcome_of
 from treasury.collect.collecting import collect_and_write
 from treasury.errors import InputError
+from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.operation import SeenOrder
 from treasury.provider.status import OrderStatus
 from treasury.sandbox import RunningSandbox
@@ -106,6 +108,30 @@ def test_what_is_paid_is_an_entry_of_its_account(office: Office, sandbox: Runnin
     [night] = sorted((office.home / "nights").glob("*/reconciliation.json"))[-1:]
     standing = [each["class"] for each in json.loads(night.read_text())["breaks"] if each["lifecycle"] != "resolved"]
     assert standing == ["opening"]
+
+
+def test_what_a_customer_pays_in_another_currency_is_said_and_watched_from_then_on(
+    sandbox: RunningSandbox, open_office: Callable[..., Office]
+) -> None:
+    """Nothing else is in that currency: no payment, no policy, no statement."""
+    with running_proxy(sandbox.base_url) as proxy:
+        office = open_office(proxy.base_url)
+        text = HEAD.replace("payment_channel,payment_type", "pay_currency") + "a,on_line,49.90,EUR,Plan,cy,DOGE\n"
+        collect(office, text)
+        office.run("reconcile")
+        [row] = office.results("invoices").values()
+        sandbox.deposit("DOGE", "495")
+        in_doge = {"currency": "DOGE", "order_amount": "500", "fee_amount": "5", "arrive_amount": "495"}
+        proxy.planted = {row["request_id"]: with_data(**in_doge, status=99)}
+        assert collect(office, text).last == "1 paid"
+        reason = "the service shows 495 DOGE, which is not compared with the invoice"
+        assert office.results("invoices")["a"]["reason"] == reason
+        assert office.run("reconcile").last == "warnings: 2 opening"
+        other = {"request_id": "by-hand", "currency": "DOGE", "amount": "400", "customer_ref_id": "c"}
+        with closing(office.desk()) as desk:
+            desk.client.send(CATALOGUE["withdraw"](**other, address="D" + "e" * 33))
+        ended = office.run("reconcile")
+        assert (ended.code, ended.last) == (5, "breaks: 1 balance_gap, 2 opening")
 
 
 def test_a_dry_run_says_what_would_be_made_and_makes_nothing(office: Office, sandbox: RunningSandbox) -> None:

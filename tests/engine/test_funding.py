@@ -340,6 +340,22 @@ def test_a_person_says_what_became_of_a_conversion_and_the_run_goes_on(
     assert sorted(kinds(sandbox)) == ["conversion_execute", *["payout"] * 3]
 
 
+@RUNS
+def test_a_conversion_that_nobody_knows_the_end_of_is_told_though_every_row_is_paid(
+    start_sandbox: Any, tmp_path: Path, key_file: Path
+) -> None:
+    """Its money came from elsewhere meanwhile, and the command ended with 0."""
+    sandbox = start_sandbox(balances=HELD)
+    spec = spec_of(tmp_path, sandbox, key_file, policy(tmp_path, tail=PAYOUTS, BTC=BTC))
+    assert in_own_process({**spec, "point": "send.marked", "hits": 1}).returncode == -9
+    sandbox.deposit("USDT_TRC20", "1100")
+    with closing(desk_of_process(spec)) as desk:
+        for _ in range(2):  # the next start has nothing left to pay, and tells it again
+            summary = fund_and_pay(desk, Path(spec["file"]), Path(spec["rules"]), tmp_path / "out")
+            assert in_words(summary) == "3 settled, 1 conversion unknown"
+            assert needs_a_person(summary)
+
+
 def test_a_balance_that_does_not_move_by_the_conversions_is_a_break_of_the_run(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,11 +31,15 @@ from tests.engine.answers import (
     refused,
     shown,
 )
+from tests.engine.nights import classes
+from tests.engine.runs import night
 from treasury.errors import IllegalTransition, Refused
 from treasury.ledger.evidence import seen_statuses
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, State
 from treasury.payments.desk import Desk
+from treasury.payments.resolving import resolve_as_ended, resolve_as_sent
+from treasury.reports.results import next_action
 
 pytestmark = ONE_ORDER
 
@@ -68,6 +73,20 @@ def test_a_conversion_may_be_shown_from_either_side(
     service.plan(QUERY, lambda body: ok(request_id=body["request_id"], order_no="E1", status=99, **shown_as))
     assert desk.submission.ask(order).state is state
     assert service.sent_to(QUERY)[0]["order_no"] == "E1"
+
+
+def test_a_conversion_that_brought_less_than_was_quoted_is_a_break_although_its_fee_was_quoted_in_what_it_brings(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    """The balance alone would not say so: a deposit of the same day, or more, hides it."""
+    desk = open_desk(service.base_url)
+    service.plan("/v1/balance/partner", lambda body: ok(currency=body["currency"], balance="5000"))
+    executed(desk, service)
+    seen = {"order_no": "E1", "status": 99, "currency": "ETH", "order_amount": "1", "fee_amount": "0"}
+    service.plan(QUERY, lambda body: ok(request_id=body["request_id"], arrive_amount="1900", **seen))
+    report = night(desk, tmp_path)
+    assert (report["verdict"], classes(report)) == ("breaks", {"a": "amount_mismatch new"})
+    assert "1900 arrived" in report["breaks"][0]["evidence"]
 
 
 def test_a_conversion_that_no_query_finds_names_what_tells_how_one_is_found(open_desk: OpenDesk, service: Any) -> None:
@@ -126,6 +145,22 @@ def test_what_the_service_showed_once_is_never_sent_again(open_desk: OpenDesk, s
     for _ in range(4):
         order = desk.submission.submit(order)
     assert (order.state, len(service.sent_to(PAYOUT))) == (State.UNKNOWN, 1)
+
+
+def test_what_a_person_does_about_an_order_that_ended_otherwise_than_it_was_meant_is_said_and_done(
+    open_desk: OpenDesk, service: Any
+) -> None:
+    """Its answer stays as it is, so to wait is no way out, and what left cannot be cancelled."""
+    desk = open_desk(service.base_url)
+    order = executed(desk, service)
+    service.plan(QUERY, lambda body: ok(request_id=body["request_id"], status=99, currency="USDT", order_amount="1900"))
+    order = desk.submission.ask(order)
+    assert (order.state, "--as settled, or --as failed" in next_action(order)) == (State.UNKNOWN, True), order
+    [told] = resolve_as_sent(desk, order.request_id, by="Ana", why="looked at the portal")
+    assert not told.done
+    assert told.says.endswith(f"treasury resolve {order.request_id} --as settled, or --as failed"), told.says
+    [ended] = resolve_as_ended(desk, order.request_id, State.SETTLED, None, by="Ana", why="its support says so")
+    assert ended.order.state is State.SETTLED
 
 
 def test_an_empty_answer_disputes_nothing(open_desk: OpenDesk, service: Any) -> None:

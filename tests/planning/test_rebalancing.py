@@ -140,6 +140,13 @@ def test_what_is_missing_is_named_and_the_others_are_traded() -> None:
     assert [(each.asset, each.reason) for each in stopped.plan.skipped] == [("BTC", "BTC-USDT: its rate moved too far")]
 
 
+@pytest.mark.parametrize(("eth", "side"), [("5", Side.SELL), ("3", Side.BUY), ("1", Side.BUY)])
+def test_what_is_above_its_band_and_has_no_rate_was_to_be_sold(eth: str, side: Side) -> None:
+    decided = decide({"ETH": eth, "USDT": "9000"}, rates={}, missing={"ETH-USDT": "the answer shows no rate"})
+    [skipped] = decided.plan.skipped
+    assert (skipped.asset, skipped.side, skipped.reason) == ("ETH", side, "ETH-USDT: the answer shows no rate")
+
+
 def test_without_the_balance_of_the_base_asset_nothing_is_bought_and_it_is_named() -> None:
     decided = decide({"ETH": "1"}, missing={"USDT": "its balance could not be had: refused"})
     assert decided.plan.trades == ()

@@ -147,11 +147,28 @@ def amount_mismatch(row: Row, rows: list[Row], as_of: int) -> bool:
         fee_currency = first_known(row.get("seen_fee_currency"), row.get("fee_currency"))
         if fee_currency in (None, first_known(row.get("seen_currency"), row.get("currency"))) and arrived > amount:
             return True
+    if arrived is not None and converts_unlike_quote(row):
+        return True
     return (
         both_known_and_differ(number(row, "amount"), seen_number(row, "seen_amount"))
         or both_known_and_differ(number(row, "receive_amount"), seen_number(row, "seen_receive_amount"))
         or both_known_and_differ(number(row, "amount"), number(row, "line_amount"))
     )
+
+
+def converts_unlike_quote(row: Row) -> bool:
+    """Return True for a conversion of which neither what was quoted arrived nor what was paid, with or without its
+    fee, where the fee is not in the currency that is paid."""
+    arrived, amount, fee = (seen_number(row, field) for field in ("arrive_amount", "seen_amount", "seen_fee"))
+    if row["operation"] != "conversion_execute" or seen(row, "status") != SUCCESS:
+        return False
+    if number(row, "receive_amount") in (None, arrived):
+        return False
+    charged = first_known(row.get("seen_fee_currency"), row.get("fee_currency"))
+    pays = first_known(row.get("seen_currency"), row.get("currency"))
+    if amount is not None and fee is not None and charged in (None, pays):
+        return False  # `partial` compares them
+    return amount is None or arrived not in (amount, amount - (fee or 0))
 
 
 def reversed_after_final(row: Row, rows: list[Row], as_of: int) -> bool:

@@ -37,6 +37,12 @@ def test_a_proposal_says_what_is_alike_and_what_is_missing() -> None:
         assert part in said.evidence
 
 
+def test_a_second_payment_to_the_address_of_an_invoice_says_whose_address_it_is() -> None:
+    [said] = found(invoice(age=3), deposit("one", to="address of i", age=2.5), deposit("two", to="address of i"))
+    assert (said.subject, said.name) == ("two", "unexpected_deposit")
+    assert said.evidence.endswith("to the address of invoice i, which it does not pay")
+
+
 def test_nobody_is_named_whole() -> None:
     [said] = found(deposit())
     assert "from ***4711" in said.evidence

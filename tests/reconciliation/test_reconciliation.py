@@ -29,6 +29,8 @@ def report(*rows: dict[str, Any]) -> dict[str, Any]:
 
 
 CONVERTED = {"operation": "conversion_execute", "seen_fee": "1"}
+BOUGHT = CONVERTED | {"receive_currency": "BTC", "receive_amount": "5", "fee": "1", "fee_currency": "BTC"}
+"""A conversion as most are: its fee is taken from what it brings."""
 
 CASES = [
     ("in_progress", side()),
@@ -92,6 +94,12 @@ CASES = [
     ("matched", side(status=99, **CONVERTED, receive_amount="5000", arrive_amount="5000")),
     ("partial", side(status=99, **CONVERTED, receive_amount="8.99", arrive_amount="8.98")),
     ("amount_mismatch", side(status=99, **CONVERTED, receive_amount="8.99", arrive_amount="5000")),
+    ("amount_mismatch", side(status=99, **BOUGHT, arrive_amount="4.99")),
+    ("amount_mismatch", side(status=99, **BOUGHT, arrive_amount="5.01")),
+    ("amount_mismatch", side(status=99, **BOUGHT | {"seen_fee": None}, arrive_amount="0")),
+    ("amount_mismatch", side(status=99, **BOUGHT, seen_receive_amount="5", seen_amount=None, arrive_amount="4.99")),
+    *(("matched", side(status=99, **BOUGHT, arrive_amount=each)) for each in ("5.0", "10", "9", None)),
+    ("in_progress", side(**BOUGHT, arrive_amount="4.99")),
     ("in_progress", side(seen_fee="1", arrive_amount="8.99")),
     ("fee_variance", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0.105001")),
     ("fee_variance", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0")),
@@ -188,7 +196,7 @@ RECEIPTS: list[tuple[str | None, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "seen"), RECEIPTS)
 def test_an_invoice_that_was_paid_otherwise_is_named(name: str | None, seen: dict[str, Any]) -> None:
-    found = list(of_receipts([seen]))
+    found = list(of_receipts([seen], {}))
     assert [each.name for each in found] == ([] if name is None else [name])
     assert all(
         each.difference == D(100) - D(seen["arrive_amount"] or seen["seen_amount"]) - D(seen["seen_fee"] or 0)

@@ -7,7 +7,7 @@ from typing import Any
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.snapshots import asked_receipts
 from treasury.ledger.sweeps import RECEIPT
-from treasury.money import exact
+from treasury.money import canonical, exact
 from treasury.nights.sweep import ends_of, service_side
 from treasury.payments.desk import Desk
 from treasury.provider.operation import SeenOrder
@@ -43,7 +43,9 @@ def outcome_of(currency: str, amount: Decimal, seen: SeenOrder) -> tuple[str, st
     if seen.status == OrderStatus.SUCCESS:
         paid = paid_of(currency, amount, seen)
         if paid is None:
-            return "paid", f"the service shows it in {seen.currency}, which is not compared with the invoice"
+            came = seen.amount if seen.arrive_amount is None else seen.arrive_amount
+            shown = "it in" if came is None else canonical(came)
+            return "paid", f"the service shows {shown} {seen.currency}, which is not compared with the invoice"
         return ("underpaid" if paid < amount else "overpaid" if paid > amount else "paid"), seen.reason or ""
     if seen.status == OrderStatus.FAILED:
         return "failed", seen.reason or ""

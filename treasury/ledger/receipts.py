@@ -1,7 +1,7 @@
 """Pay-ins and deposits in the ledger: what the service showed of each, what it brought, and when it was learnt."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -16,6 +16,7 @@ from treasury.money import is_same_currency
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.classes import Answer
 from treasury.reconciliation.entries import Name
+from treasury.reconciliation.scope import Scope
 
 
 def receipt_answers() -> Select[Any]:
@@ -73,6 +74,36 @@ def credit_of(row: Any) -> tuple[str, Decimal]:
     arrived = shown.get("arrive_amount")
     fee = shown.get("seen_fee") if is_same_currency(shown.get("seen_fee_currency"), currency) else None
     return currency, amount - Decimal(fee or 0) if arrived is None else Decimal(arrived)
+
+
+def brought_currencies(ledger: Ledger, sweep_id: int | None) -> set[str]:
+    """Return the currencies of what pay-ins and deposits have brought, as the answers of a sweep show them."""
+    asked = receipt_answers().where(schema.answers.c.sweep_id == sweep_id)
+    with ledger.snapshot() as stream:
+        return {currency for currency, credited in map(credit_of, stream(asked)) if credited}
+
+
+def taken_back(ledger: Ledger, sweep_id: int, receipts: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, Decimal]]:
+    """Return currency and amount of what receipts had brought by the report of everything before, and have not by the
+    answers of this sweep. `receipts`: both sides of each, as it shows them. A fee that is shown later is none of it.
+    """
+    shown = {each["request_id"]: each for each in receipts if each.get("answer") == Answer.FOUND}
+    is_whole = schema.sweeps.c.scope == Scope().as_text()
+    is_reported = schema.sweeps.c.id.in_(select(schema.reports.c.sweep_id))
+    with ledger.snapshot() as stream:
+        before = last_answers(stream, sweep_id, shown, IS_FOUND & is_whole & is_reported)
+    found = ((name, *credit_of(row), json.loads(row.service_side).get("seen_amount")) for name, row in before.items())
+    less = {name: (currency, _less(credited, amount, shown[name])) for name, currency, credited, amount in found}
+    return {name: (currency, amount) for name, (currency, amount) in less.items() if amount > 0}
+
+
+def _less(credited: Decimal, amount: str | None, now: Mapping[str, Any]) -> Decimal:
+    """Return how much less a receipt has brought now: all of it, or what its amount is smaller by."""
+    if now["status"] != OrderStatus.SUCCESS:
+        return credited
+    if not credited or amount is None or (shown := now.get("seen_amount")) is None:
+        return Decimal(0)
+    return Decimal(amount) - Decimal(shown)
 
 
 def is_inside(row: Any, opened_at: int) -> bool:

@@ -15,7 +15,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import changed_reports, is_written, last_whole_report
 from treasury.ledger.notifications import unknown_notices
 from treasury.ledger.policies import is_rehearsal, policy_in_force
-from treasury.ledger.receipts import known_numbers
+from treasury.ledger.receipts import known_numbers, taken_back
 from treasury.ledger.snapshots import issued_addresses
 from treasury.ledger.statement_lines import explaining_lines, keep_statement, kept_lines
 from treasury.payments.desk import Desk
@@ -111,6 +111,7 @@ def read_input(
         last_whole=last_whole_report(ledger, sweep_id),
         card_users=beside[sweeps.CARD_USER],
         receipts=receipts,
+        taken_back=taken_back(ledger, sweep_id, receipts),
         issued=issued_addresses(ledger, sums.as_of) if receipts else (),
         statement=sums.statement,
         not_asked=sums.not_asked,

@@ -30,6 +30,7 @@ from treasury.ledger.made_reports import last_whole_report
 from treasury.ledger.personal import Words
 from treasury.ledger.plans import forget_plan_rows
 from treasury.ledger.policies import policy_in_force
+from treasury.ledger.receipts import brought_currencies
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
 from treasury.ledger.snapshots import address_hash, asked_receipts
 from treasury.ledger.statement_lines import kept_lines
@@ -377,7 +378,7 @@ def watched_currencies(desk: Desk, scope: Scope = Scope(), sweep_id: int | None 
     """Return the currencies whose balances a report of this scope reads; those of statements up to this sweep."""
     adopted = policy_in_force(desk.ledger)
     named = set() if adopted is None else {*adopted.policy.assets, *filter(None, [adopted.policy.base_asset])}
-    named |= {line.currency for line in kept_lines(desk.ledger, sweep_id)}
+    named |= {line.currency for line in kept_lines(desk.ledger, sweep_id)} | brought_currencies(desk.ledger, sweep_id)
     return closing.balance_currencies(desk.ledger, scope, named)
 
 

@@ -34,7 +34,7 @@ from treasury.rebalance.fills import LOOK_SECONDS, LOOKS, Done, breaks_of, round
 from treasury.rebalance.market import NOT_SENT_YET, how_to_end
 from treasury.rebalance.rebalancing import Planned, Round, decisions_of
 from treasury.rebalance.trade_orders import RecordedTrade, commit_part, name_trades
-from treasury.reports.results import NOT_FUNDED, summarize_run, write_run_results
+from treasury.reports.results import NOT_FUNDED, TOLD_AGAIN, summarize_run, write_run_results
 from treasury.texts import count_of
 
 LOG = logging.getLogger("treasury")
@@ -268,7 +268,7 @@ def write_conversions(desk: Desk, run_key: str, done: Sequence[Done], folder: Pa
     """Write what was converted for a payment run, by any of its starts, into the folder `funding` of its results.
 
     `done`: the rounds of this start. Returns what the run's own summary says of it: the runs of the conversions, counts
-    of this start's, and the balances that did not move by them.
+    of this start's and of those that nobody knows the end of, and the balances that did not move by them.
     """
     if not (keys := rounds_of(desk.ledger, run_key)):
         return {}
@@ -285,7 +285,8 @@ def write_conversions(desk: Desk, run_key: str, done: Sequence[Done], folder: Pa
     said: dict[str, Any] = {"breaks": found} if (found := breaks_of(done)) else {}
     marks, details = marks_of(desk, keys[0]), dated_by(governing(desk).policy)
     write_run_results(folder / FOLDER, keys[0], PART, orders, marks=marks, details=details, files=files, **said)
-    mine = summarize_run(run_key, PART, (order for order in orders if order.run_key in now))
+    told = (order for order in orders if order.run_key in now or order.state.outcome in TOLD_AGAIN)
+    mine = summarize_run(run_key, PART, told)
     return {"funded_by": keys, **({"conversions": mine["counts"]} if mine["counts"] else {}), **said}
 
 

@@ -310,11 +310,11 @@ def _as_sent(desk: Desk, order: Order, word: Word, *, alone: bool) -> Decision:
         return Decision(order, False, "the service shows its quote, and no payment yet; try again when it does")
     differs = [] if seen is None else disagreements(order, seen)
     if differs:
-        how = (
-            "another conversion: treasury cancel ends this one"
-            if order.operation == CONVERSION
-            else "it stays as it is"
-        )
+        how = "it stays as it is"
+        if order.state is State.UNKNOWN:
+            how += f"; once you know how it ended: treasury resolve {order.request_id} --as settled, or --as failed"
+        elif order.operation == CONVERSION:
+            how = "another conversion: treasury cancel ends this one"
         return Decision(order, False, f"{'; '.join(differs)}: {how}")
     unseen = f"the service does not show it: {how_it_ends(order.request_id)}" if seen is None else None
     facts: dict[str, Any] = {

@@ -203,17 +203,15 @@ class _Decided:
 
     def _skipped(self) -> Iterator[SkippedTrade]:
         for each in self._planned.shortfalls:
-            side = Side.SELL if self._is_above(each.asset) else Side.BUY
             reason = self._reason(each.asset, each.reason)
             is_wanted = not reason.startswith(TOO_SMALL)
-            yield SkippedTrade(each.asset, side, each.asset, each.amount, reason, is_wanted)
+            yield SkippedTrade(each.asset, self._side(each.asset), each.asset, each.amount, reason, is_wanted)
         for asset, limit in sorted(self._over.items()):
-            side = Side.SELL if self._is_above(asset) else Side.BUY
-            yield SkippedTrade(asset, side, asset, ZERO, f"not traded for its band: {limit}")
+            yield SkippedTrade(asset, self._side(asset), asset, ZERO, f"not traded for its band: {limit}")
         for asset in self._market.assets:
             why = self._market.why_not(asset)
             if why is not None and self._is_wanted(asset):
-                yield SkippedTrade(asset, Side.BUY, asset, ZERO, why)
+                yield SkippedTrade(asset, self._side(asset), asset, ZERO, why)
             if (doubtful := self._doubtful(asset)) is not None:
                 yield SkippedTrade(asset, Side.BUY, asset, *doubtful)
 
@@ -258,6 +256,9 @@ class _Decided:
         return asset in self._market.policy.assets or any(
             each.asset == asset for each in self._market.snapshot.obligations
         )
+
+    def _side(self, asset: str) -> Side:
+        return Side.SELL if self._is_above(asset) else Side.BUY
 
     def _is_above(self, asset: str) -> bool:
         market = self._market

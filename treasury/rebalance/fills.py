@@ -23,7 +23,7 @@ from treasury.policy.model import Policy
 from treasury.provider.funds import PartnerBalance
 from treasury.rebalance.consent import KIND
 from treasury.rebalance.rebalancing import first_run_key, orders_of_day
-from treasury.reports.results import in_words, summarize_run, write_run_results
+from treasury.reports.results import TOLD_AGAIN, in_words, summarize_run, write_run_results
 from treasury.reports.starts import end_start, start_folder
 
 LOG = logging.getLogger("treasury")
@@ -160,16 +160,12 @@ def write_decisions(
     )
     end_start()
     own = {each["run_key"] for each in contents}
-    told = [order for order in orders if order.run_key in own or order.state.outcome in UNDECIDED]
+    told = [order for order in orders if order.run_key in own or order.state.outcome in TOLD_AGAIN]
     summary = summarize_run(run_key, KIND, told)
     if unsent:
         summary["counts"]["not_sent"] = summary["counts"].get("not_sent", 0) + len(unsent)
     today = in_words(summarize_run(day, KIND, orders))
     return {**said, **summary, "today": today, "skipped": skipped, "breaks": breaks}
-
-
-UNDECIDED = ("unknown", "held")
-"""Outcomes of earlier starts of the day that a start tells again: somebody has to see to them."""
 
 
 def breaks_of(rounds: Iterable[Done]) -> list[dict[str, Any]]:

@@ -65,7 +65,8 @@ def judge_arrivals(sides: Sequence[Side], issued: Collection[str], rules: Tolera
     left = [(each, _of_deposit(each, by_deposit.get(each["request_id"]), issued)) for each in deposits]
     left += [(each, "unexpected") for each in shown if each.get("order_type") == "pay" and _is_done(each)]
     findings = [found for _, _, found in judged if found is not None]
-    findings += [_unexpected(each) for each, kind in left if kind == "unexpected"]
+    addresses = {each["to"]: each["request_id"] for each in ours if each.get("to") is not None}
+    findings += [_unexpected(each, addresses.get(each.get("to"))) for each, kind in left if kind == "unexpected"]
     if not ours and not left:
         return Arrivals(findings, None)
     unpaid = [each["created_at"] for each, kind, _ in judged if kind == "unpaid"]
@@ -257,11 +258,12 @@ def _of_deposit(deposit: Side, pair: _Pair | None, issued: Collection[str]) -> s
     return "to an issued address" if deposit.get("to") in issued else "unexpected"
 
 
-def _unexpected(deposit: Side) -> Finding:
+def _unexpected(deposit: Side, invoice: str | None) -> Finding:
     amount, currency, name = _amount(deposit), _currency(deposit), deposit["request_id"]
     came, is_deposit = f"{name}: {canonical(amount)} {currency} {_from(deposit)}", deposit["order_type"] == "charge"
-    said = f"deposit {came}, to no address that a customer was given here"
-    said = said if is_deposit else f"pay-in {came}, that this ledger never asked for"
+    where = "no address that a customer was given here"
+    where = where if invoice is None else f"the address of invoice {invoice}, which it does not pay"
+    said = f"deposit {came}, to {where}" if is_deposit else f"pay-in {came}, that this ledger never asked for"
     return Finding(name, "unexpected_deposit", name, currency, amount, ZERO, said, operation=deposit["operation"])
 
 

@@ -221,7 +221,8 @@ def _currency(sides: Sides) -> Mask:
 
 def _amount(sides: Sides) -> Mask:
     shown = sides.differs("amount", "seen_amount") | sides.differs("receive_amount", "seen_receive_amount")
-    return (sides.found & ~sides.only_quoted & (shown | sides.excess)) | sides.differs("amount", "line_amount")
+    arrived = sides.excess | sides.arrived_otherwise
+    return (sides.found & ~sides.only_quoted & (shown | arrived)) | sides.differs("amount", "line_amount")
 
 
 def _reversed(sides: Sides) -> Mask:

@@ -198,13 +198,16 @@ def _is_judged_again(user: Mapping[str, Any]) -> bool:
     return user.get("seen_kyc_status") in JUDGED and level is not None and level >= (user.get("passed_level") or level)
 
 
-def of_receipts(receipts: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Find pay-ins of ours that could not be asked about, that the service does not know, or that were paid with
-    another amount than was asked for.
+def of_receipts(
+    receipts: Sequence[Mapping[str, Any]], taken_back: Mapping[str, tuple[str, Decimal]]
+) -> Iterator[Finding]:
+    """Find pay-ins and deposits that could not be asked about, that the service does not know, or took back, and
+    pay-ins that were paid with another amount than was asked for. `taken_back`: what some had brought before.
     """
     for receipt in receipts:
         if receipt.get("answer") == Answer.FOUND:
-            yield from _paid_otherwise(receipt)
+            back = taken_back.get(receipt["request_id"])
+            yield from _paid_otherwise(receipt) if back is None else [_reversed(receipt, *back)]
             continue
         name, said = "query_failed", f"could not be asked ({receipt.get('seen_reason') or 'no answer'})"
         kind = "deposit" if receipt.get("order_type") == "charge" else "pay-in"
@@ -216,6 +219,13 @@ def of_receipts(receipts: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
         yield Finding(
             named[0], name, *named, amount, ZERO, f"{kind} {named[0]}: {said}", operation=receipt["operation"]
         )
+
+
+def _reversed(receipt: Mapping[str, Any], currency: str, brought: Decimal) -> Finding:
+    named, kind = receipt["request_id"], "deposit" if receipt.get("order_type") == "charge" else "pay-in"
+    said = f"{kind} {named}: {canonical(brought)} {currency} had come, and were taken back: it is shown with "
+    said, operation = said + f"{receipt['status']} now", receipt["operation"]
+    return Finding(named, "reversed_after_final", named, currency, brought, brought, said, operation=operation)
 
 
 @exact

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 import pandas as pd
@@ -37,6 +38,8 @@ class ReconciliationInput:
     card_users: Sequence[Mapping[str, Any]] = ()
     receipts: Sequence[Mapping[str, Any]] = ()
     """Both sides of pay-ins of ours, and of deposits that notifications told of."""
+    taken_back: Mapping[str, tuple[str, Decimal]] = field(default_factory=dict)
+    """Currency and amount of what pay-ins and deposits that came to nothing had brought by the whole report before."""
     issued: Collection[str] = ()
     """Keyed hashes of the deposit addresses that customers were given."""
     statement: Sequence[StatementLine] = ()
@@ -116,7 +119,7 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
             keep(orders)
     accounts = _roll_forward(night)
     arrivals = judge_arrivals(night.receipts, night.issued, night.policy.reconciliation, night.as_of)
-    of_receipts = list(findings.of_receipts(night.receipts))
+    of_receipts = list(findings.of_receipts(night.receipts, night.taken_back))
     named = {each.subject for each in of_receipts}
     found = [
         *of_orders,

@@ -352,6 +352,22 @@ class Sides:
         return short
 
     @cached_property
+    @exact
+    def arrived_otherwise(self) -> Mask:
+        """Mark conversions of which neither what was quoted arrived nor what was paid, where `should_arrive` says none.
+
+        An answer that repeats what was paid, with its fee or without it, does not show what the conversion brought.
+        """
+        arrived, sent, fee = self.column("arrive_amount"), self.column("seen_amount"), self.column("seen_fee")
+        ended = self._converts & self.found & self.status(OrderStatus.SUCCESS)
+        otherwise: Mask = ended & self.differs("receive_amount", "arrive_amount")
+        otherwise &= self.should_arrive == None  # noqa: E711 - by element
+        for place in np.flatnonzero(otherwise & self.known("seen_amount")).tolist():
+            paid = Decimal(sent[place])
+            otherwise[place] = Decimal(arrived[place]) not in (paid, paid - Decimal(fee[place] or 0))
+        return otherwise
+
+    @cached_property
     def excess(self) -> Mask:
         """Mark orders of which more arrived than was sent, in one currency."""
         arrived, sent = self.column("arrive_amount"), self.column("seen_amount")

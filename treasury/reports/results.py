@@ -24,7 +24,7 @@ from treasury.reports.details import Details
 from treasury.reports.result_book import ResultBook
 from treasury.reports.starts import start_folder
 from treasury.sheets.writing import write_csv
-from treasury.texts import count_of, with_person, without_markup
+from treasury.texts import with_person, without_markup
 
 COLUMNS = (
     "row_ref",
@@ -102,6 +102,12 @@ UNSENT_ACTIONS: Mapping[str, str] = {
     "under another run key, with what its reason names changed",
 }
 """How the reason of a row begins that was not sent -> what a person does about it."""
+
+DISPUTED = (
+    "ask the service's support why it shows it otherwise than it was meant; then say how it ended: treasury resolve "
+    "{request_id} --as settled, or --as failed"
+)
+"""The next action of a row whose end the service shows, and other amounts: waiting changes nothing."""
 
 EXCUSED = " (where the policy lists nobody, duplicate_ok in its row does it, too)"
 
@@ -184,34 +190,18 @@ def summarize_run(run_key: str, kind: str, orders: Iterable[Order]) -> dict[str,
     return totals.as_dict(run_key, kind)
 
 
+TOLD_AGAIN = ("unknown", "held")
+"""Outcomes of conversions of earlier starts that a start tells again: somebody has to see to them."""
+
+
 def needs_a_person(summary: Mapping[str, Any]) -> bool:
     """Tell whether rows of a finished run ended otherwise than meant, or were left out, or more was debited than was
-    allowed for, or a balance did not move by its trades."""
-    return any(summary.get(name) for name in ("left_out", "breaks", "stopped")) or any(
-        summary["counts"].get(outcome) for outcome in (*BAD_OUTCOMES, *BAD_INVOICES)
+    allowed for, or a balance did not move by its trades, or nobody knows what became of a conversion."""
+    return (
+        any(summary.get(name) for name in ("left_out", "breaks", "stopped"))
+        or any(summary["counts"].get(outcome) for outcome in (*BAD_OUTCOMES, *BAD_INVOICES))
+        or any(summary.get("conversions", {}).get(outcome) for outcome in TOLD_AGAIN)
     )
-
-
-MAX_WHYS = 5
-"""Reasons that are told at the end of a command; `results.csv` has all."""
-
-
-def whys(summary: Mapping[str, Any]) -> list[str]:
-    """Return why rows of a run ended otherwise than meant, by its `results.csv`, the most frequent reasons first."""
-    counts, named = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
-    for file in (each for each in map(Path, summary["files"]) if each.name == "results.csv"):
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            for row in csv.DictReader(lines):
-                if row["reason"] and row["outcome"] in (*BAD_OUTCOMES, *BAD_INVOICES):
-                    why = row["outcome"].replace("_", " "), row["reason"]
-                    counts[why] += 1
-                    named[why] = row["row_ref"]
-    said = [
-        f"{named[why] if count == 1 else count_of(count, 'row')} {why[0]}: {why[1]}"
-        for why, count in counts.most_common(MAX_WHYS)
-    ]
-    more = len(counts) - len(said)
-    return [*said, f"and {count_of(more, 'other reason')}: see results.csv"] if more else said
 
 
 def in_words(summary: Mapping[str, Any]) -> str:
@@ -219,6 +209,9 @@ def in_words(summary: Mapping[str, Any]) -> str:
     counts = {"settled": 0, **summary["counts"]} if summary.get("orders") else summary["counts"]
     if summary.get("left_out"):
         counts = {**counts, "left out": len(summary["left_out"])}
+    for outcome in TOLD_AGAIN:
+        if count := summary.get("conversions", {}).get(outcome):
+            counts = {**counts, "conversion " + outcome if count == 1 else "conversions " + outcome: count}
     if breaks := len(summary.get("breaks", ())):
         counts = {**counts, "balance break" if breaks == 1 else "balance breaks": breaks}
     said = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in counts.items())
@@ -248,8 +241,10 @@ def _action(order: Order, by: Order | None) -> str:
     if by is not None:
         how = REPLACED.get(by.state.outcome, "is to be paid as {row_ref} of {run_key}: treasury show {run_key}")
         return how.format(row_ref=by.row_ref, run_key=by.run_key)
-    if order.hold_kind is not None and order.hold_kind in HELD_ACTIONS:
-        return HELD_ACTIONS[order.hold_kind].format(request_id=order.request_id + SAID, run_key=order.run_key + SAID)
+    is_disputed = order.state is State.UNKNOWN and order.status is not None and order.status.is_final
+    decision = DISPUTED if is_disputed else HELD_ACTIONS.get(order.hold_kind or "")
+    if decision is not None:
+        return decision.format(request_id=order.request_id + SAID, run_key=order.run_key + SAID)
     for reason, action in UNSENT_ACTIONS.items() if order.state is State.PREPARED else ():
         if (order.reason or "").startswith(reason):
             return action.format(request_id=order.request_id, said=SAID)
