@@ -72,7 +72,6 @@ def test_killed_at_every_point_each_payment_is_made_once() -> None:
         assert {name for name in tally.kills if name != "instant"} >= {*PAYING, *PEOPLE} - {"apply.recorded"}
 
 
-@pytest.mark.proof
 @pytest.mark.costly("many killed processes")
 def test_killed_at_any_instant_each_payment_is_made_once() -> None:
     """Instants and points drawn from the seed, while the service drops requests and answers too."""
@@ -80,7 +79,6 @@ def test_killed_at_any_instant_each_payment_is_made_once() -> None:
     assert_kept(run_campaign(kills, sqlite_ledger, seeds=iter(range(FIRST_RANDOM, 10**9))), kills)
 
 
-@pytest.mark.proof
 @pytest.mark.costly("many killed processes")
 def test_killed_on_the_way_through_any_other_sheet_each_row_has_one_effect_and_a_right_result() -> None:
     tally = run_campaign(SHEET_KILLS, sqlite_ledger, make=make_sheet_case)

@@ -26,7 +26,7 @@ from treasury.payments.resolving import release_orders, resolve_as_sent
 from treasury.provider.client import Account, Client
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 
-pytestmark = pytest.mark.every(3)
+pytestmark = pytest.mark.every(2)
 
 NAMES = (*KINDS, "confirmation") if ALL else ("payout", "fiat_payout")
 SERVICES = {"refuses": {}, "answers first": {"repeat_answers_first": 1.0}, "acts again": {"repeat_acts": 1.0}}
