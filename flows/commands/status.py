@@ -63,7 +63,7 @@ def balance() -> int:
         held = "" if row["held"] is None else f"  held for orders {row['held']}"
         open_ends = "".join(
             f"  {words} {row[name]}"
-            for name, words in (("may_still_debit", "recorded and not debited yet"), ("unexplained", "unexplained"))
+            for name, words in (("may_still_debit", "may still be debited"), ("unexplained", "unexplained"))
             if row[name] != "0"
         )
         print(f"{row['currency']}: {row['balance']}{held}{open_ends}")

@@ -98,7 +98,7 @@ class Month:
             assert there == amount, f"day {self.today}: the other side has {there} {currency}"
             line = f"{currency}: {plain(amount)}  held for orders {plain(held)}"
             if waiting := self.books.recorded.get(currency):
-                line += f"  recorded and not debited yet {plain(waiting)}"
+                line += f"  may still be debited {plain(waiting)}"
             if strange := self.books.strangers[currency]:
                 line += f"  unexplained {plain(strange)}"
             assert line in out.splitlines(), f"day {self.today}: balance of {currency}: {out}"

@@ -80,7 +80,9 @@ def test_what_is_open_is_said_until_it_is_done(office: Office, tmp_path: Any) ->
 
 def test_at_most_five_runs_of_unknown_outcome_are_named() -> None:
     """One sentence fits a terminal."""
-    none: dict[str, Any] = dict.fromkeys(("stops", "waiting_approvals", "not_sent", "missed_nights", "breaks"), ())
+    none: dict[str, Any] = dict.fromkeys(
+        ("stops", "waiting_approvals", "not_sent", "missed_nights", "incomplete", "breaks"), ()
+    )
     none |= {"held": {}, "jobs": [], "backup": None, "since": {"unknown": "then"}, "report_hours": None, "older": None}
     for number, named in ((1, "of r0, the"), (7, "of r0, r1, r2, r3, r4 and 2 more, the")):
         runs = [f"r{each}" for each in range(number)]

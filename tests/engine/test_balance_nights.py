@@ -23,6 +23,7 @@ from treasury.ledger.policies import adopt_policy
 from treasury.ledger.snapshots import expected_receipts
 from treasury.money import canonical
 from treasury.nights.months import report_month
+from treasury.nights.standing import standing_of
 from treasury.pay.remaining import write_failed_of
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
@@ -173,6 +174,25 @@ def test_a_balance_that_was_read_before_and_is_refused_makes_the_night_incomplet
         report = night(desk, tmp_path / f"{number + 1}")
         verdicts.append((report["verdict"], balance(report)["unexplained"]))
     assert verdicts == [("reconciled", "0"), ("incomplete", "0"), ("breaks", "-5"), ("incomplete", "-5")]
+
+
+@pytest.mark.both_databases
+def test_a_report_that_could_not_read_a_balance_waits_for_a_person_until_one_can(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    service.plans |= {"/v1/order/payout": [accepted], "/v1/balance/partner": [refused(7002)]}
+    desk = open_desk(service.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=0)
+    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20")]
+    said = []
+    for number, answer in enumerate((refused(7002), ok(balance="100"), refused(7002), ok(balance="100"))):
+        service.plans["/v1/balance/partner"] = [answer]
+        clock_of(desk).move(DAY)
+        verdict = night(desk, tmp_path / f"{number}")["verdict"]
+        said.append((verdict, [each for each in standing_of(desk)["needs"] if "could not read" in each]))
+    need = "the last report could not read, or not explain, everything of USDT_TRC20: treasury reconcile"
+    waits = ("incomplete", [f"{need}; if it stays, ask the service"])
+    assert said == [("reconciled", []), ("reconciled", []), waits, ("reconciled", [])]
 
 
 def test_a_balance_that_moves_while_it_is_read_is_read_again(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:

@@ -268,6 +268,21 @@ def openings(ledger: Ledger) -> dict[str, Any]:
     return opened
 
 
+def incomplete_currencies(ledger: Ledger) -> list[str]:
+    """Return the currencies of the last report of everything whose balance it could not read, though another try may,
+    or whose statement has a residual."""
+    is_whole, balances = schema.sweeps.c.scope == Scope().as_text(), schema.sweep_balances.c
+    last = next(iter(reports_before(ledger, None, is_whole, schema.reports.c.written_at.is_not(None))[-1:]), None)
+    if last is None:
+        return []
+    of_last = (balances.sweep_id == last.sweep_id) & balances.after.is_(None)
+    rows = ledger.read(select(balances.currency, balances.refused).where(of_last))
+    opened = openings(ledger) if rows else {}
+    unread = {row.currency for row in rows if not row.refused or row.currency in opened}
+    lines = json.loads(last.statement)["lines"]
+    return sorted(unread | {line["currency"] for line in lines if Decimal(line.get("residual", 0))})
+
+
 def _steps_with_fees(last: int, fee_on_top: Collection[str]) -> Any:
     orders, journal = schema.orders.c, schema.journal.c
     steps = _steps(Scope(), 0, last).add_columns(journal.id.label("step"))

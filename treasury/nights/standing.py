@@ -17,7 +17,7 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.backup import LAST_BACKUP, RESTORED
 from treasury.ledger.breaks import acceptances, known_breaks
-from treasury.ledger.closing import Unread
+from treasury.ledger.closing import Unread, incomplete_currencies
 from treasury.ledger.debits import in_flight
 from treasury.ledger.halts import STOPPED_BY
 from treasury.ledger.in_force import as_time
@@ -119,6 +119,9 @@ def _overdue(found: Mapping[str, Any], late_hours: float) -> Iterator[RequiredAc
         yield RequiredAction(what, OPERATOR, last["reconcile"], "treasury reconcile")
     if last and "reconcile" not in last:
         yield RequiredAction("no report of everything was made yet", OPERATOR, None, "treasury reconcile")
+    if found["incomplete"]:
+        what = f"the last report could not read, or not explain, everything of {', '.join(found['incomplete'])}"
+        yield RequiredAction(what, OPERATOR, last["reconcile"], "treasury reconcile; if it stays, ask the service")
     if found["breaks"]:
         what = f"{count_of(len(found['breaks']), 'open break')} of the last report"
         yield RequiredAction(
@@ -162,6 +165,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
         "held": {kind: number for kind, (number, _) in held.items()},
         "unknown": unknown,
         "not_sent": _not_sent(desk, is_stopped=bool(stops)),
+        "incomplete": incomplete_currencies(ledger),
         "breaks": [_said(each) for each in breaks],
         "unexplained": {currency: canonical(amount) for currency, amount in sorted(unexplained.items())},
         "backup": _days_since(_said_in(desk.settings.home / LAST_BACKUP).get("at"), now),
