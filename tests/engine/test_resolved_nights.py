@@ -17,6 +17,7 @@ from treasury.orders.states import State
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import resolve_as_ended, resolve_as_sent
 from treasury.provider.service_rules import ServiceRules
+from treasury.reports.results import next_action
 from treasury.sandbox.behaviour import Behaviour
 
 pytestmark = pytest.mark.every(2)
@@ -134,3 +135,20 @@ def test_what_was_paid_in_the_opening_and_is_taken_back_and_paid_again_moves_eac
 def _lost(open_desk: OpenDesk, sandbox: Any, folder: Path) -> Desk:
     """A desk whose ledger the other one does not know."""
     return open_desk(sandbox.base_url, ledger=f"sqlite:///{folder}/lost.db", tokens=folder / "tokens-of-lost")
+
+
+def test_a_payment_that_the_service_shows_otherwise_says_what_a_person_does_and_that_ends_it(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    service.plans |= {PAYOUT: [accepted], BALANCE: [ok(balance="100")], QUERY: [ABSENT]}
+    desk = open_desk(service.base_url)
+    pay(desk, sheet(tmp_path, LOST), tmp_path / "out", seconds=0)
+    service.plans[QUERY] = [shown(99, currency="USDT_TRC20", order_amount="9.99")]
+    for number in (1, 2):  # however often it is asked about, it stays
+        assert classes(night(desk, tmp_path / f"{number}"))["a"].startswith("amount_mismatch")
+        clock_of(desk).move(DAY)
+    [order] = desk.ledger.orders()
+    said = next_action(order)
+    assert (order.state, f"treasury resolve {order.request_id} " in said) == (State.UNKNOWN, True), said
+    [decision] = resolve_as_ended(desk, order.request_id, State.SETTLED, None, by="Ana", why="its support says 9.99")
+    assert (decision.done, decision.order.state) == (True, State.SETTLED)
