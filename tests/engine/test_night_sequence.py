@@ -66,3 +66,20 @@ def test_breaks_of_a_sweep_that_ended_after_a_later_one_are_known_from_that(
     clock_of(desk).move(DAY)
     last = night(desk, tmp_path / "4")
     assert (classes(last), last["missed_days"]) == ({"USDT_TRC20": "balance_gap persisting"}, [])
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("scope", [Scope(run_key="run"), Scope(currency="USDT_TRC20"), Scope(window_days=30)])
+def test_a_narrowed_report_after_nights_without_a_payment_knows_them_and_their_breaks(
+    desk: Desk, service: Any, tmp_path: Path, scope: Scope
+) -> None:
+    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20", fee_amount="1")]
+    night(desk, tmp_path / "1")
+    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20", fee_amount="2")]
+    for number in range(2, 5):
+        clock_of(desk).move(DAY)
+        night(desk, tmp_path / f"{number}")
+    for _ in range(2):
+        report = night(desk, tmp_path / "narrowed", scope)
+        assert (classes(report), report["missed_days"]) == ({"a": "fee_variance persisting"}, [])
+        assert report["breaks"][0]["age_days"] == 2

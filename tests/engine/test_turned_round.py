@@ -10,6 +10,7 @@ from tests.engine.answers import ABSENT, PAYOUT, QUERY, accepted, ok, shown
 from tests.engine.nights import DAY, OpenDesk, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
+from treasury.ledger.breaks import accept_break
 from treasury.ledger.notifications import keep_notifications
 from treasury.nights import sweep
 from treasury.nights.notified import take_up_notifications
@@ -68,6 +69,27 @@ def test_what_the_service_takes_back_is_a_break_whoever_asked_first(
     known = "persisting" if asked is by_notification_before_a_night_without_answers else "new"
     assert classes(night(desk, tmp_path / "3")) == {"a": f"reversed_after_final {known}"}
     assert classes(night(desk, tmp_path / "4")) == {"a": "reversed_after_final persisting"}
+
+
+def test_what_only_a_person_ends_is_shown_by_a_narrowed_report_that_asks_about_it_too(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox(settle_seconds=1, faults={"flip_final": 1.0}, flip_seconds=3600).base_url)
+    pay(desk, sheet(tmp_path, ("a", "10", "12345670001")), tmp_path / "out", seconds=20)
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(9 * DAY)
+    [found] = night(desk, tmp_path / "2")["breaks"]
+    clock_of(desk).move(3 * DAY)
+    for scope, stands in (
+        (Scope(run_key="run"), True),
+        (Scope(currency="USDT_TRC20"), True),
+        (Scope(window_days=1), False),
+    ):
+        report = night(desk, tmp_path / "narrowed", scope)
+        wanted = ("breaks", {"a": "reversed_after_final persisting"}) if stands else ("reconciled", {})
+        assert (report["verdict"], classes(report)) == wanted, scope
+    accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="the money is back")
+    assert night(desk, tmp_path / "accepted", Scope(run_key="run"))["verdict"] == "reconciled"
 
 
 def test_what_is_taken_back_between_its_question_and_the_report_is_told_by_the_next(

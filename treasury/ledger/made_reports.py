@@ -122,7 +122,8 @@ def _add(digest: Any, row: Any) -> None:
 
 
 NUMBER = "number"
-"""Member of a report's sums: how many reports of its books it follows. No clock says that: one may be set back."""
+"""Member of a report's sums: its place among the reports of all books that hold the same last step of the journal. No
+clock says that: one may be set back."""
 
 
 def in_sequence(rows: Iterable[Any]) -> list[Any]:
@@ -151,9 +152,6 @@ def is_written(ledger: Ledger, sweep_id: int) -> bool:
 
 def record_report(ledger: Ledger, row: Mapping[str, Any], before: Any | None) -> bool:
     """Record a report that follows another one, unless its own sweep has one; returns whether it still follows it."""
-    drawn = json.loads(row["statement"])
-    drawn[NUMBER] = 1 if before is None else json.loads(before.statement).get(NUMBER, 0) + 1
-    numbered = {**row, "statement": json.dumps(drawn)}
     reports = schema.reports.c
     last_step = select(reports.journal_id).where(reports.books == row["books"]).order_by(reports.journal_id.desc())
     newest = select(schema.reports).where(
@@ -167,6 +165,9 @@ def record_report(ledger: Ledger, row: Mapping[str, Any], before: Any | None) ->
         made = in_sequence(connection.execute(newest))
         if made[-1:] and (before is None or made[-1].sweep_id != before.sweep_id):
             return False
+        beside = connection.execute(select(reports.statement).where(reports.journal_id == row["journal_id"]))
+        number = 1 + max((json.loads(each.statement).get(NUMBER, 0) for each in beside), default=0)
+        numbered = {**row, "statement": json.dumps(json.loads(row["statement"]) | {NUMBER: number})}
         sealed = {**numbered, "checksum": _seal(connection, ledger.key, [numbered])[0]}
         connection.execute(insert(schema.reports).values(**sealed))
         return True

@@ -1,7 +1,7 @@
 """Pure: turns findings into breaks with a life cycle (new, persisting, resolved), age, severity and acceptance."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -115,12 +115,14 @@ def assign_lifecycle(
     as_of: int,
     *,
     is_whole: bool = True,
+    asked: Collection[str] = (),
 ) -> list[Break]:
     """The breaks of a report, by priority of class, then amount, then id.
 
     `known`: id -> the break as the last whole report had it, unless it was resolved there. `covered`: ids about which
     this report can say that the service corrected it, or that an entry explains it. `acceptances`: id -> the latest.
-    A break that is not found any more and was neither corrected nor accepted stays, in every report that `is_whole`.
+    A break that is not found any more and was neither corrected nor accepted stays, in every report that `is_whole`;
+    one that only a person ends stays in every other one that `asked` about it (its id), too.
     """
     now = {finding.id: finding for finding in findings}
     breaks = []
@@ -128,9 +130,10 @@ def assign_lifecycle(
         kept = _kept(known.get(key), acceptances.get(key))
         first = min((finding, kept or finding), key=lambda each: PRIORITY[each.name])
         breaks.append(_living(first, known.get(key), acceptances.get(key), policy, as_of))
-    for key, old in known.items() if is_whole else ():
-        if key not in now:
-            found = _kept(old, acceptances.get(key)) or old.found
+    for key, old in known.items():
+        kept = _kept(old, acceptances.get(key))
+        if key not in now and (is_whole or (kept is not None and key in asked)):
+            found = kept or old.found
             last = _living(found, old, acceptances.get(key), policy, as_of)
             accepted = last.accepted is not None and last.accepted.ends_at is None  # else it counts again one day
             ended = accepted or (key in covered and found.name not in KEPT)

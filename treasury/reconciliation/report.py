@@ -143,6 +143,7 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
         night.policy,
         night.as_of,
         is_whole=night.scope.is_whole,
+        asked={key for key, known in night.known_breaks.items() if known.found.subject in asked},
     )
     breaks = [findings.with_what_ended_it(each, accounts) for each in breaks]
     accepted = {each.found.id for each in breaks if each.accepted is not None}
