@@ -79,6 +79,24 @@ def test_what_was_accepted_counts_again_once_it_is_withdrawn(desk: Desk, tmp_pat
     assert night(desk, tmp_path / "4")["verdict"] == "reconciled"
 
 
+def test_what_is_on_its_way_is_pending_though_a_person_accepted_that_it_is_late(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=5 * DAY)
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ROW), tmp_path / "out", seconds=0)
+    clock_of(desk).move(4 * DAY)
+    late = night(desk, tmp_path / "1")
+    assert (late["verdict"], classes(late)) == ("warnings", {"a": "pending_late new"})
+    accept(desk, late, "Ana")
+    again = night(desk, tmp_path / "2")
+    assert (again["verdict"], again["statement"][0]["closing_in_flight"]) == ("pending", "10")
+    clock_of(desk).move(2 * DAY)
+    sandbox.advance(2 * DAY)
+    ended = night(desk, tmp_path / "3")
+    assert (ended["verdict"], ended["statement"][0]["closing_in_flight"]) == ("reconciled", "0")
+
+
 def test_an_acceptance_may_end(desk: Desk, tmp_path: Path) -> None:
     forge(desk, amount="9")
     accept(desk, night(desk, tmp_path / "1"), "Ana", ends_at=desk.ledger.now() + 2 * DAY * 1000)

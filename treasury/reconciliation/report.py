@@ -84,8 +84,9 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of everything that was not accepted."""
+        """The worst verdict of everything that was not accepted; what is on its way is pending, accepted or not."""
         standing = {each.found.name for each in self.breaks if each.counts}
+        standing |= {"in_progress"} if any(line.closing_in_flight for line in self.night.statement) else set()
         unremarkable = {name for name in UNREMARKABLE if name in self.orders.classes}
         return verdict_of(standing | unremarkable, incomplete=self.is_incomplete)
 
