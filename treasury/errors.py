@@ -4,8 +4,14 @@
     ├── InputError                 fix the input; nothing was sent
     │   ├── InvalidFields          an operation's fields break the interface
     │   ├── InvalidSheet           rows of a spreadsheet do, by row and column
+    │   │   ├── InvalidRows        some of its rows do; the others could be sent without them
+    │   │   └── UnknownHeaders     a person may say what its columns mean
+    │   ├── RunKeyConflict         this run key already stands for other rows
+    │   ├── ApprovedAlready        this person approved the plan already
     │   ├── PolicyChanged          another policy is in force than the one it was planned under
-    │   └── RunKeyConflict         this run key already stands for other rows
+    │   ├── LimitExceeded          a limit of the policy would be passed
+    │   ├── PlanRejected           a person rejected the plan: change what is wrong, or use another run key
+    │   └── Overtaken              what it was planned from changed; plan it again
     ├── ConfigurationError         fix keys, account or settings; nothing was sent
     │   ├── DiskFull               free some space, and start it again; what left before stands in the ledger
     │   ├── NotWritable            see to the folder, and start it again; what left before stands in the ledger
@@ -18,6 +24,7 @@
     ├── ApprovalNeeded             a person has to approve the plan first; nothing was sent
     ├── ChangedByHand              it was changed in the ledger by hand: its next start holds it for a person
     ├── NotJudged                  a new day began before it left: it is judged by its limits at the next start
+    ├── NotFunded                  its money is not there and cannot be converted now; nothing of it is sent
     ├── WaitingForYes              a person has to say yes once before a schedule may; nothing was sent
     ├── RecoveryRuns               a policy is being recovered; nothing is sent until then
     ├── Stopped                    somebody stopped all sending; nothing more was sent

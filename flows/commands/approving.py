@@ -1,4 +1,4 @@
-"""`treasury keys`, `approvals`, `approve` and `reject`: who says yes to which plan. None of them sends anything."""
+"""`treasury keys`, `approvals` and `approve`: who says yes to which plan. None of them sends anything."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""`treasury runs`, `show` and `results`: read the ledger, send nothing."""
+"""`treasury runs`, `show`, `results`, `payees` and `payee`: read the ledger, send nothing."""
 
 from datetime import UTC, datetime
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`treasury reconcile` and `treasury accept`."""
+"""`treasury reconcile`, `treasury report` and `treasury accept`."""
 
 from datetime import date
 from pathlib import Path

@@ -1,6 +1,7 @@
 """Snapshots that rebalancings were planned from: what was held, to be paid and quoted, and what was decided.
 
-Of a payout run that is funded, what people agreed to is kept: the bounds of its conversions.
+Of a payout run that is funded, what people agreed to is kept: the bounds of its conversions. Pay-ins and deposits that
+are expected, and deposit addresses that were issued, are rows of the same table.
 """
 
 import json

@@ -117,7 +117,7 @@ JUDGES: Mapping[str, Judge] = {
     "pairs": _listed(lambda leaving: [leaving.symbol]),
     "max_turnover": _turnover,
 }
-"""Field of a table of limits -> what judges it. The trades of a plan are judged together: `trade_limits.first_over`."""
+"""Field of a table of limits -> what judges it. Trades of a plan are judged together: `planning.trades.first_over`."""
 
 
 def judge(limits: Limits, leaving: Leaving) -> Iterator[Breach]:

@@ -1,4 +1,4 @@
-"""Pure: the payout limits of a policy, and the check of a plan against them."""
+"""Pure: the limits of a policy, table by table, and how many approvals their totals ask for."""
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal

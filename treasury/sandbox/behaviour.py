@@ -1,6 +1,6 @@
 """Switches for what the interface document leaves open: how this service behaves where another may differ.
 
-The defaults are what the sandbox does when nothing is said. Each switch is applied in one place, named in its comment.
+The defaults are what the sandbox does when nothing is said. The comment of each switch names where it is applied.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,7 +72,7 @@ class Behaviour(BaseModel):
     null_text_is_blank: bool | None = Field(None, description="true, false, or none for either")
     nonce_and_time_checked: bool = Field(True, description="true or false")
 
-    # What is judged beyond the document: `strictness`.
+    # What is judged beyond the document: `checks`, below.
     side_case: Literal["any", "upper", "lower"] = Field("any", description="any, upper or lower")
     both_quote_amounts: bool = Field(True, description="true or false")
 
@@ -105,7 +105,7 @@ class Behaviour(BaseModel):
     # What is notified beside orders: `notices`.
     kyc_notified: bool = Field(False, description="true or false")
 
-    # What trades and fees are: `handlers.conversion`, `rates` and `fees`.
+    # What trades and fees are: `handlers`, and `charge` below.
     buy: Literal["base", "quote"] = Field("base", description="base or quote")
     conversion_fee_in: Literal["received", "paid"] = Field("received", description="received or paid")
     fee_on_top: Annotated[frozenset[str], _among(FEE_BEARING)] = Field(

@@ -1,4 +1,4 @@
-"""The balances sheet: what is available of each asset, for planning without asking the service."""
+"""The sheets of balances and of reference rates: what is available of each asset, and rates of a second source."""
 
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
