@@ -50,8 +50,8 @@ def write_users(
     *,
     update: bool = False,
 ) -> Mapping[str, Any]:
-    """Write `card_users.csv`, which holds the links, and `run.json`, and show the totals in Prefect; returns a
-    summary."""
+    """Write `card_users.csv` and its workbook, which hold the links, and `run.json`, and show the totals in Prefect;
+    returns a summary."""
     desk = open_desk(account)
     folder = None if out is None else Path(out)
     with file_at_hand(file) as users:
