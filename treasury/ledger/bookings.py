@@ -1,4 +1,4 @@
-"""Entries of the balance accounts, read from the ledger: those of orders, and those that people made."""
+"""Entries of the balance accounts, read from the ledger: of orders, of what came in, and those that people made."""
 
 import json
 from bisect import bisect_left, bisect_right
