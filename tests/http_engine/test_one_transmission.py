@@ -109,7 +109,7 @@ def test_a_server_that_speaks_no_tls_is_never_connected(open_client: Callable[..
         one.connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
     server = serve(script)
-    assert outcome(open_client(f"https://127.0.0.1:{server.port}")) is NotConnected
+    assert outcome(open_client(f"https://127.0.0.1:{server.port}", timeout_seconds=5)) is NotConnected
     assert server.transmissions(MARK) == 0
 
 
