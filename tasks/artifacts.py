@@ -16,9 +16,9 @@ from treasury.payments.governing import governing
 from treasury.reports.figures import sort_breaks
 from treasury.reports.plan import as_markdown as plan_as_markdown
 from treasury.reports.plan import preview_page, waiting_page
-from treasury.reports.rebalancing import as_markdown as rebalancing_as_markdown
 from treasury.reports.reconciliation import SHOWN_BREAKS, as_markdown
 from treasury.reports.results import BAD_OUTCOMES, MAX_SHOWN_ROWS, in_words, rows_for_people, run_as_markdown
+from treasury.reports.round_page import as_markdown as rebalancing_as_markdown
 
 LOG = logging.getLogger("treasury")
 

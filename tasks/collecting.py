@@ -11,7 +11,7 @@ from blocks.files import file_at_hand
 from tasks.outcomes import unless_rejected
 from tasks.stated import task
 from treasury.collect.collecting import collect_and_write
-from treasury.collect.deposit_addresses import issue_and_write
+from treasury.collect.issuing_addresses import issue_and_write
 
 
 @task(cache_policy=NO_CACHE, retries=1, retry_condition_fn=unless_rejected, task_run_name="collect {run_key}")

@@ -12,8 +12,8 @@ from treasury.pay.funding_needs import parts_that_are_funded
 from treasury.pay.payout_plans import take_plan
 from treasury.pay.payouts import parts_that_left
 from treasury.payments.execution import Part
-from treasury.rebalance.fills import Done
 from treasury.rebalance.rebalancing import Planned, kept_decisions
+from treasury.rebalance.round_results import Done
 from treasury.rebalance.trade_orders import RecordedTrade
 
 

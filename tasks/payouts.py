@@ -20,7 +20,7 @@ from treasury.pay.preview import look
 from treasury.payments import approving, execution
 from treasury.payments.desk import Desk
 from treasury.payments.execution import Part, split_run
-from treasury.rebalance.fills import Done
+from treasury.rebalance.round_results import Done
 from treasury.reports.plan import MAX_ROWS
 
 SHOWN_AS = {"payout": "pay-beneficiaries", "withdrawal": "withdraw-assets", "scan-to-pay": "pay-qr-codes"}

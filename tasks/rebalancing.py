@@ -13,9 +13,9 @@ from tasks.artifacts import show_rebalancing, show_run, shown_while_it_waits
 from tasks.outcomes import unless_rejected
 from tasks.stated import own, state_of_orders, task
 from treasury.payments import execution
-from treasury.rebalance import fills, rebalancing, trade_orders
-from treasury.rebalance.fills import Done
+from treasury.rebalance import rebalancing, round_results, trade_orders
 from treasury.rebalance.rebalancing import Planned
+from treasury.rebalance.round_results import Done
 from treasury.rebalance.trade_orders import RecordedTrade
 
 
@@ -114,7 +114,7 @@ def convert(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
 def prove_fills(planned: Planned, account: str | None = None) -> Done:
     """Compare the balances with the fills, and each trade with its plan; says whether another round follows."""
     desk = open_desk(account)
-    return own(fills.prove_round(desk, planned["run_key"], rebalancing.kept_plan(desk, planned)))
+    return own(round_results.prove_round(desk, planned["run_key"], rebalancing.kept_plan(desk, planned)))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="write decisions")
@@ -131,7 +131,7 @@ def write_decisions(
     """
     desk, folder = open_desk(account), None if out is None else Path(out)
     decisions = [rebalancing.kept_decisions(desk, each, _file(each["policy"])) for each in planned]
-    summary = fills.write_decisions(desk, decisions, done, folder, ended_by)
+    summary = round_results.write_decisions(desk, decisions, done, folder, ended_by)
     show_run(desk, "rebalance-treasury", summary)
     return summary
 

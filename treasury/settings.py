@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from treasury.account_file import explain, read_account_file
 from treasury.errors import ConfigurationError, InputError
-from treasury.orders.decisions import EvidenceRules
+from treasury.orders.payment_decisions import EvidenceRules
 from treasury.private_files import read_bounded, read_private, why_unread
 from treasury.provider.client import Account
 from treasury.provider.engine import EXCHANGE_SECONDS, MAX_BYTES, EngineLimits, EngineName

@@ -133,7 +133,7 @@ def _run_flows(folder: Path) -> list[tuple[str, Mapping[str, Any]]]:
 def _with_accepted_opening(folder: Path, report: Mapping[str, Any]) -> Mapping[str, Any]:
     """Accept the openings of the demo's own balance accounts, as a person would, and make the report again."""
     from flows.commands.common import configured_desk
-    from treasury.ledger.breaks import accept_break
+    from treasury.ledger.kept_breaks import accept_break
     from treasury.nights.reporting import report_sweep
     from treasury.nights.sweep import stored_sweep
     from treasury.policy.model import Policy

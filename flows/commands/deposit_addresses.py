@@ -4,10 +4,10 @@ from pathlib import Path
 
 from flows.commands.common import DONE, TROUBLE, OutFolder, asking_for_headers, configured_desk, say_files, summary_of
 from flows.commands.prefect_server import prefect_api
-from treasury.collect.deposit_addresses import BAD_OUTCOMES, KIND, addresses_of, look_at_addresses
+from treasury.collect.issuing_addresses import BAD_OUTCOMES, KIND, addresses_of, look_at_addresses
 from treasury.errors import InvalidSheet
 from treasury.reports.refused import write_refused
-from treasury.sheets.deposit_addresses import LAYOUT
+from treasury.sheets.deposit_addresses_sheet import LAYOUT
 
 
 def addresses(file: Path, /, *, out: OutFolder | None = None, sheet: str | None = None, dry_run: bool = False) -> int:

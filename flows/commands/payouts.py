@@ -30,7 +30,7 @@ from treasury.files import copy_file, write_json
 from treasury.ledger import counts
 from treasury.ledger.approvals import standing_of, waiting_plan
 from treasury.ledger.approved_plans import approved_by
-from treasury.ledger.payees import earlier_payments
+from treasury.ledger.known_payees import earlier_payments
 from treasury.pay.agreeing import check_today, propose_payouts
 from treasury.pay.payout_plans import PayRequest, make_plan, read_plan
 from treasury.pay.payouts import commit_payouts, keep_left_out, write_payout_results
@@ -40,7 +40,7 @@ from treasury.payments.approving import BY_NAME_ONLY, is_recorded, rules_of, sig
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
 from treasury.payments.governing import governing, would_rehearse
-from treasury.planning.payouts import MadePlan, PayoutPlan
+from treasury.planning.payout_planner import MadePlan, PayoutPlan
 from treasury.policy.model import Policy
 from treasury.reports.plan import (
     WHY_UNBOUNDED,

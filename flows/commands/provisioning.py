@@ -9,7 +9,7 @@ from flows.commands.prefect_server import prefect_api
 from treasury.cards.provisioning import BAD_OUTCOMES, OTHER_EMAIL, FoundUser, card_users_of, look_at_users
 from treasury.errors import InvalidSheet
 from treasury.reports.refused import write_refused
-from treasury.sheets.card_users import LAYOUT
+from treasury.sheets.card_users_sheet import LAYOUT
 
 
 def provision(

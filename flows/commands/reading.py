@@ -11,13 +11,13 @@ from treasury.errors import InputError
 from treasury.ledger.approvals import ended_plans, waiting_plan, waiting_plans, why_ended
 from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.funding_runs import rounds_of
-from treasury.ledger.payees import payees as all_payees
-from treasury.ledger.payees import payments_to, shown_account
+from treasury.ledger.known_payees import payees as all_payees
+from treasury.ledger.known_payees import payments_to, shown_account
 from treasury.ledger.proposals import WaitingPlan
 from treasury.ledger.replacements import replacing
 from treasury.ledger.snapshots import expected_receipts
 from treasury.money import format_amount
-from treasury.orders.decisions import settled_amount
+from treasury.orders.payment_decisions import settled_amount
 from treasury.orders.quoting import PAYMENTS
 from treasury.orders.records import Order
 from treasury.orders.states import State

@@ -35,7 +35,6 @@ from treasury.pings import FAIL, SUCCESS, ping
 from treasury.planning.market import DIGITS
 from treasury.private_files import read_bounded
 from treasury.rebalance.consent import KIND, say_yes
-from treasury.rebalance.fills import write_decisions
 from treasury.rebalance.rebalancing import (
     Round,
     check_limits,
@@ -47,10 +46,11 @@ from treasury.rebalance.rebalancing import (
     orders_of_day,
     plan_round,
 )
+from treasury.rebalance.round_results import write_decisions
 from treasury.rebalance.trade_costs import COLUMNS, write_costs
 from treasury.rebalance.trade_orders import commit_trades
-from treasury.reports.rebalancing import as_lines, explained, table, write_page
 from treasury.reports.results import in_words, summarize_run
+from treasury.reports.round_page import as_lines, explained, table, write_page
 from treasury.reports.starts import start_folder
 from treasury.texts import count_of
 

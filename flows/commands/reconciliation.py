@@ -23,7 +23,7 @@ BAD_VERDICTS = ("incomplete", "breaks")
 DRAWN_WITH = (
     "treasury.reconciliation.report",
     "treasury.reports.page",
-    "treasury.reports.workbook",
+    "treasury.reports.reconciliation_book",
 )
 """Modules that draw a report; importing them takes a second."""
 
@@ -113,7 +113,7 @@ def report(*, month: str, policy: Path | None = None, out: OutFolder | None = No
         Folder for the files; months/MONTH in the home when left out.
 
     """
-    from treasury.nights.months import report_month
+    from treasury.nights.month_reports import report_month
     from treasury.payments.governing import governing
     from treasury.policy.model import Policy
 
@@ -150,7 +150,7 @@ def accept(
         Withdraw what was accepted of it: the next report counts it again. Any listed person may.
 
     """
-    from treasury.ledger.breaks import accept_break, acceptances, matter_of_break, withdraw_acceptances
+    from treasury.ledger.kept_breaks import accept_break, acceptances, matter_of_break, withdraw_acceptances
     from treasury.payments.deciding import check_recovered
 
     if withdraw and until is not None:

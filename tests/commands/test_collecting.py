@@ -13,8 +13,8 @@ import pytest
 import data
 from tests.commands.office import Ended, Office, read_rows
 from tests.commands.proxy import Answer, Proxy, running_proxy, with_data
-from treasury.collect.answers import outcome_of
 from treasury.collect.collecting import collect_and_write
+from treasury.collect.invoice_answers import outcome_of
 from treasury.errors import InputError
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.operation import SeenOrder

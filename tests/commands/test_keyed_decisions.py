@@ -227,7 +227,7 @@ def test_nobody_resolves_by_a_recovery_that_a_clock_which_is_ahead_brings_in_for
         "desk.ledger.step(order, Event.CANCEL, cause='me')",
         "from treasury.ledger.stops import stop_sending, lift_stop; stop_sending(desk.ledger, 'me', 'x'); "
         "lift_stop(desk.ledger, 'ben')",
-        "from treasury.ledger.breaks import withdraw_acceptances as w; "
+        "from treasury.ledger.kept_breaks import withdraw_acceptances as w; "
         "from treasury.ledger.decisions import RecordedDecision, record; "
         "row = RecordedDecision('accept', 'B-1', 'B-1', 'ben', 'b'); "
         "desk.ledger.write(lambda c: record(c, desk.ledger, row)); "
@@ -298,7 +298,7 @@ PLANT = """
 from decimal import Decimal
 from flows.commands.common import configured_desk
 from treasury.ledger.closing import close_sweep
-from treasury.ledger.breaks import record_breaks
+from treasury.ledger.kept_breaks import record_breaks
 from treasury.ledger.sweeps import record_sweep
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.breaks import Break, Finding

@@ -23,7 +23,7 @@ from tests.commands.listener import kept, listening, listening_here, trusting
 from tests.commands.office import PATIENCE, Office, eventually
 from tests.ledgers import plain_engine
 from tests.proofs import tries
-from treasury.ledger.card_users import card_users
+from treasury.ledger.seen_card_users import card_users
 from treasury.ledger.snapshots import expected_receipts
 from treasury.nights.reporting import judge_sweep
 from treasury.nights.sweep import end_sweep, start_or_resume_sweep

@@ -11,7 +11,7 @@ from tests.crash.payments import ROWS, Kind, finish, sheet_file
 from tests.engine import paying
 from treasury.cards.provisioning import provision_users, write_users
 from treasury.collect.collecting import collect_and_write
-from treasury.collect.deposit_addresses import issue_and_write
+from treasury.collect.issuing_addresses import issue_and_write
 from treasury.payments.desk import Desk
 from treasury.sandbox import RunningSandbox, build_promptpay
 from treasury.sheets.payments import QR_CODES, WITHDRAWALS

@@ -9,7 +9,7 @@ import pytest
 from tests.moved_clock import START
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.quotes import reference_of
-from treasury.orders.decisions import Bounds
+from treasury.orders.payment_decisions import Bounds
 from treasury.orders.records import Intent, Order
 from treasury.payments.desk import Desk
 

@@ -18,11 +18,11 @@ from treasury.pay.payout_plans import PayRequest, make_plan
 from treasury.payments import execution
 from treasury.payments.approving import rules_of
 from treasury.payments.desk import Desk
-from treasury.planning.payouts import MadePlan, PayoutPlan
+from treasury.planning.payout_planner import MadePlan, PayoutPlan
 from treasury.policy_file import read_policy
-from treasury.rebalance import fills
-from treasury.rebalance.fills import Done
+from treasury.rebalance import round_results
 from treasury.rebalance.rebalancing import Planned, kept_plan
+from treasury.rebalance.round_results import Done
 from treasury.rebalance.trade_orders import RecordedTrade
 
 BTC = ("0.2", "0.4", "0.9")
@@ -107,7 +107,7 @@ def _convert(desk: Desk, made: MadePlan, seconds: float, done: list[Done]) -> st
         ids = [each for trade in funding.record_round(desk, found, made) for each in trade["ids"]]
         execution.send_orders(desk, found["run_key"], ids)
         execution.follow_orders(desk, found["run_key"], ids, seconds)
-        done.append(fills.prove_round(desk, found["run_key"], kept_plan(desk, found)))
+        done.append(round_results.prove_round(desk, found["run_key"], kept_plan(desk, found)))
     return funding.why_not_funded(desk, made.payments, done)
 
 

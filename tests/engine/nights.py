@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.moved_clock import clock_of
-from treasury.nights.months import report_month
+from treasury.nights.month_reports import report_month
 from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
 from treasury.policy.model import Policy

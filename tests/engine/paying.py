@@ -8,8 +8,8 @@ from treasury.ledger.plans import newest_kept
 from treasury.pay import agreeing, payouts
 from treasury.pay.payout_plans import PayRequest, keep_made, make_plan, take_plan
 from treasury.payments.desk import Desk
-from treasury.planning.payouts import MadePlan, PayoutPlan
-from treasury.rebalance.fills import Done
+from treasury.planning.payout_planner import MadePlan, PayoutPlan
+from treasury.rebalance.round_results import Done
 from treasury.sheets.payments import PAYOUTS
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from treasury.payments import execution
 from treasury.payments.desk import Desk
-from treasury.rebalance import fills, rebalancing, trade_orders
-from treasury.rebalance.fills import Done
+from treasury.rebalance import rebalancing, round_results, trade_orders
 from treasury.rebalance.rebalancing import Planned
+from treasury.rebalance.round_results import Done
 
 TABLES = """time_zone = "UTC"
 base_asset = "USDT"
@@ -51,8 +51,10 @@ def start(
             for each in ids:
                 execution.send_orders(desk, found["run_key"], each)
             execution.follow_orders(desk, found["run_key"], [one for each in ids for one in each], seconds)
-            planned, done = [*planned, found], [*done, fills.prove_round(desk, found["run_key"], plan)]
-    return fills.write_decisions(desk, [rebalancing.kept_decisions(desk, each, file) for each in planned], done, out)
+            planned, done = [*planned, found], [*done, round_results.prove_round(desk, found["run_key"], plan)]
+    return round_results.write_decisions(
+        desk, [rebalancing.kept_decisions(desk, each, file) for each in planned], done, out
+    )
 
 
 def decided(desk: Desk, file: Path | None = None) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 from tests.engine import paying
 from tests.proofs import ALL
-from treasury.ledger.breaks import accept_break
 from treasury.ledger.closing import mark_written
+from treasury.ledger.kept_breaks import accept_break
 from treasury.nights import sweep
 from treasury.nights.reporting import judge_sweep, report_sweep
 from treasury.payments import execution

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.engine.runs import night, pay, sheet
-from treasury.ledger.breaks import accept_break
+from treasury.ledger.kept_breaks import accept_break
 from treasury.payments.desk import Desk
 from treasury.payments.preflight import why_above_bound
 from treasury.provider.service_rules import ServiceRules

@@ -13,8 +13,8 @@ from tests.moved_clock import clock_of
 from treasury.approving.tokens import Verb, sign
 from treasury.errors import InputError
 from treasury.ledger import schema
-from treasury.ledger.breaks import accept_break, matter_of_break, withdraw_acceptances
 from treasury.ledger.decisions import Proof
+from treasury.ledger.kept_breaks import accept_break, matter_of_break, withdraw_acceptances
 from treasury.payments.desk import Desk
 from treasury.settings import os_user
 

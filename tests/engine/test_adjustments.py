@@ -9,7 +9,7 @@ import pytest
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, month_of, take
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
-from treasury.ledger.breaks import accept_break, withdraw_acceptances
+from treasury.ledger.kept_breaks import accept_break, withdraw_acceptances
 from treasury.nights.standing import standing_of
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy

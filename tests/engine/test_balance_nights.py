@@ -18,11 +18,11 @@ from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.call import calls
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
-from treasury.ledger.breaks import accept_break
+from treasury.ledger.kept_breaks import accept_break
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.snapshots import expected_receipts
 from treasury.money import canonical
-from treasury.nights.months import report_month
+from treasury.nights.month_reports import report_month
 from treasury.nights.standing import standing_of
 from treasury.pay.remaining import write_failed_of
 from treasury.payments.desk import Desk

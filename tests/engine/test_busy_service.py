@@ -8,7 +8,7 @@ import pytest
 from tests.engine.answers import BUSY
 from treasury.cards.provisioning import provision_user
 from treasury.payments.desk import Desk
-from treasury.sheets.card_users import CardUserRow
+from treasury.sheets.card_users_sheet import CardUserRow
 
 ROW = CardUserRow(line=2, user_xid="u-1", email="ann@example.com", user_name=None, level_name=None)
 QUERY, CREATE = "/v1/carduser/query", "/v1/carduser/create-with-kyc-link"

@@ -18,7 +18,7 @@ from treasury.errors import InvalidSheet, PlanRejected
 from treasury.ledger.approvals import reject_plan
 from treasury.pay.payout_plans import PayRequest, make_plan
 from treasury.payments.desk import Desk
-from treasury.planning.payouts import PayoutPlan
+from treasury.planning.payout_planner import PayoutPlan
 from treasury.sandbox.currencies import Rates
 
 pytestmark = pytest.mark.sqlite_alone

@@ -18,7 +18,7 @@ from tests.moved_clock import RUNS, clock_of
 from treasury.approving.tokens import Verb
 from treasury.call import calls
 from treasury.ledger import closing, schema, sweeps
-from treasury.ledger.breaks import accept_break, withdraw_acceptances
+from treasury.ledger.kept_breaks import accept_break, withdraw_acceptances
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import changed_reports
 from treasury.ledger.snapshots import expect_receipt

@@ -17,9 +17,9 @@ from tests.engine.runs import sheet
 from treasury.errors import ApprovalNeeded, ConfigurationError, InputError, Stopped
 from treasury.ledger import schema
 from treasury.ledger.approvals import reject_plan
-from treasury.ledger.breaks import acceptances, withdraw_acceptances
 from treasury.ledger.decisions import RecordedDecision, record
 from treasury.ledger.halts import check_not_stopped
+from treasury.ledger.kept_breaks import acceptances, withdraw_acceptances
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.plans import give_consent, has_consent
 from treasury.ledger.policies import genuine_policy

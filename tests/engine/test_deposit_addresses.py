@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.engine.answers import BUSY
-from treasury.collect.deposit_addresses import issue_addresses
+from treasury.collect.issuing_addresses import issue_addresses
 from treasury.payments.desk import Desk
-from treasury.sheets.deposit_addresses import AddressRow
+from treasury.sheets.deposit_addresses_sheet import AddressRow
 
 OpenDesk = Callable[..., Desk]
 ROW = AddressRow(2, "d-1", "ETH", "ann")

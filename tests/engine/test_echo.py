@@ -22,8 +22,8 @@ from treasury.call import calls
 from treasury.cards import provisioning
 from treasury.errors import Refused
 from treasury.ledger import schema
-from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
+from treasury.ledger.seen_card_users import saw_card_user
 from treasury.masking import normalise
 from treasury.payments.desk import Desk
 from treasury.provider.card_users import CardUserRecord

@@ -40,8 +40,8 @@ from treasury.payments import execution
 from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import resolve_as_not_sent
-from treasury.planning.payouts import with_conversions
-from treasury.rebalance import fills
+from treasury.planning.payout_planner import with_conversions
+from treasury.rebalance import round_results
 from treasury.rebalance.rebalancing import kept_plan
 from treasury.rebalance.trade_costs import trades_made
 from treasury.reports.results import in_words, needs_a_person
@@ -369,7 +369,7 @@ def test_a_balance_that_does_not_move_by_the_conversions_is_a_break_of_the_run(
     with desk.hold("run"):
         execution.send_orders(desk, found["run_key"], ids)
         execution.follow_orders(desk, found["run_key"], ids, 10)
-        done = fills.prove_round(desk, found["run_key"], kept_plan(desk, found))
+        done = round_results.prove_round(desk, found["run_key"], kept_plan(desk, found))
         summary = paying.write(desk, "run", tmp_path / "out", [done])
     assert [each["asset"] for each in summary["breaks"]] == ["USDT"]
     assert summary["conversions"] == {"settled": 1}

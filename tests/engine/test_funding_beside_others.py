@@ -43,7 +43,7 @@ from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import resolve_as_not_sent
 from treasury.provider.service_rules import ServiceRules
-from treasury.rebalance import market, rebalancing
+from treasury.rebalance import rebalancing, round_inputs
 from treasury.rebalance.trade_costs import trades_made
 from treasury.rebalance.trade_orders import commit_trades
 from treasury.sandbox.behaviour import Behaviour
@@ -208,7 +208,7 @@ def test_what_leaves_while_the_rebalancing_reads_the_balances_is_counted_once(
     desk = open_desk(sandbox.base_url)
     rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC, USDT_TRC20=("0", "0", "9000"))
     [ids] = paying.commit(desk, sheet(tmp_path, *OTHER, name="other.csv"), "other", rules)
-    read, sent = market._from_service, [False]
+    read, sent = round_inputs._from_service, [False]
 
     def read_while_it_is_sent(*args: Any) -> Any:
         if not sent[0]:
@@ -216,7 +216,7 @@ def test_what_leaves_while_the_rebalancing_reads_the_balances_is_counted_once(
             execution.follow_orders(desk, "other", ids, 5)
         return read(*args)
 
-    monkeypatch.setattr(market, "_from_service", read_while_it_is_sent)
+    monkeypatch.setattr(round_inputs, "_from_service", read_while_it_is_sent)
     found = rebalancing.read_market(desk, rules)
     assert (found.available["USDT_TRC20"], found.obligations, found.notes) == (0, (), ())
 
@@ -226,8 +226,8 @@ def test_what_leaves_while_the_rebalancing_reads_the_balances_is_counted_once(
         return read(*args)
 
     numbers = itertools.count(1000)
-    monkeypatch.setattr(market, "_from_service", read_while_more_is_recorded)
-    monkeypatch.setattr(market, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(round_inputs, "_from_service", read_while_more_is_recorded)
+    monkeypatch.setattr(round_inputs, "LOOK_SECONDS", 0.01)
     assert rebalancing.MOVED_MEANWHILE in rebalancing.read_market(desk, rules).notes
 
 

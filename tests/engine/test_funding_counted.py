@@ -38,7 +38,7 @@ from treasury.payments import execution
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
 from treasury.provider.service_rules import ServiceRules
-from treasury.rebalance import fills, market, rebalancing
+from treasury.rebalance import rebalancing, round_inputs, round_results
 from treasury.rebalance.trade_costs import trades_made
 from treasury.sandbox.behaviour import Behaviour
 
@@ -97,7 +97,7 @@ def test_what_another_run_pays_meanwhile_is_not_counted_twice(
     [ids] = paying.commit(desk, other, "other", rules)
     record(desk, file, rules)  # agreed: 1300 of the other, 1200 of its own
     sandbox.deposit("USDT_TRC20", "1300")  # the other run's money came in, and it is sent
-    read = market.read_position
+    read = round_inputs.read_position
     sent: list[int] = []
 
     def read_while_the_other_is_sent(*args: Any, **more: Any) -> Any:
@@ -106,7 +106,7 @@ def test_what_another_run_pays_meanwhile_is_not_counted_twice(
             execution.follow_orders(desk, "other", ids, 5)
         return read(*args, **more)
 
-    monkeypatch.setattr(market, "read_position", read_while_the_other_is_sent)
+    monkeypatch.setattr(round_inputs, "read_position", read_while_the_other_is_sent)
     assert convert(desk, file, rules) is None
     assert sum(made.value for made in trades_made(desk)) < 1300  # 1200 are lacking
 
@@ -197,7 +197,7 @@ def test_while_others_leave_again_and_again_nothing_is_converted_or_paid(
 ) -> None:
     sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1200)})
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
-    file, number, read = sheet(tmp_path, *ROWS), [0], market.read_position
+    file, number, read = sheet(tmp_path, *ROWS), [0], round_inputs.read_position
     record(desk, file, rules)
 
     def read_while_one_is_recorded(*args: Any, **more: Any) -> Any:
@@ -206,8 +206,8 @@ def test_while_others_leave_again_and_again_nothing_is_converted_or_paid(
         paying.commit(desk, one, f"other-{number[0]}", rules)
         return read(*args, **more)
 
-    monkeypatch.setattr(market, "read_position", read_while_one_is_recorded)
-    monkeypatch.setattr(market, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(round_inputs, "read_position", read_while_one_is_recorded)
+    monkeypatch.setattr(round_inputs, "LOOK_SECONDS", 0.01)
     why = convert(desk, file, rules)
     assert why == "not funded: other payments leave while the balance is read: start it again once they have ended"
     monkeypatch.undo()
@@ -303,14 +303,14 @@ def test_a_run_that_was_overtaken_in_every_round_says_why_it_is_not_paid(
     file = sheet(tmp_path, *ROWS)
     record(desk, file, rules)
     payments = paying.plan_of(desk, file, "run", rules)
-    done: list[fills.Done] = []
+    done: list[round_results.Done] = []
     for number in range(2):
         planned = funding.next_round(desk, paying.made(desk, payments, rules), done, 0)
         assert planned is not None
         one = sheet(tmp_path, ("x", "1", f"1234567030{number}"), name=f"{number}.csv")
         paying.commit(desk, one, f"other-{number}", rules)
         assert record_round(desk, planned, file, rules) == []
-        done.append(fills.prove_round(desk, planned["run_key"], rebalancing.kept_plan(desk, planned)))
+        done.append(round_results.prove_round(desk, planned["run_key"], rebalancing.kept_plan(desk, planned)))
     assert funding.next_round(desk, paying.made(desk, payments, rules), done, 0) is None
     why = funding.why_not_funded(desk, payments, done)
     assert why == (

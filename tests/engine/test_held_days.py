@@ -17,7 +17,7 @@ from tests.moved_clock import clock_of
 from treasury.errors import LimitExceeded
 from treasury.ledger.debits import recorded_debits
 from treasury.ledger.intents import commit_plan
-from treasury.orders.decisions import Bounds
+from treasury.orders.payment_decisions import Bounds
 from treasury.orders.records import Intent
 from treasury.orders.states import Hold, State
 from treasury.payments.desk import Desk

@@ -14,12 +14,12 @@ from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay, results, sheet
 from treasury.cards.provisioning import provision_user
 from treasury.ledger import schema
-from treasury.ledger.card_users import card_users, saw_card_user
+from treasury.ledger.seen_card_users import card_users, saw_card_user
 from treasury.payments.desk import Desk
 from treasury.provider.card_users import CardUserRecord
 from treasury.provider.client import Client
 from treasury.provider.engine import EngineLimits
-from treasury.sheets.card_users import CardUserRow
+from treasury.sheets.card_users_sheet import CardUserRow
 from treasury.texts import UNSAFE
 
 OpenDesk = Callable[..., Desk]

@@ -17,8 +17,8 @@ from treasury.approving.tokens import Token, Verb, sign
 from treasury.call import calls
 from treasury.errors import ApprovalNeeded, InputError, RecoveryRuns
 from treasury.ledger import schema
-from treasury.ledger.breaks import accept_break
 from treasury.ledger.decisions import Word
+from treasury.ledger.kept_breaks import accept_break
 from treasury.ledger.policies import recover_policy
 from treasury.ledger.seals import is_sealed
 from treasury.ledger.stops import lift_stop, stop_sending, stops_to_lift

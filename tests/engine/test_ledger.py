@@ -22,8 +22,8 @@ from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunK
 from treasury.ledger import schema
 from treasury.ledger.database import open_engine
 from treasury.ledger.intents import IntentRules, commit_plan
+from treasury.ledger.known_payees import find_duplicates
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.payees import find_duplicates
 from treasury.ledger.seals import with_seal
 from treasury.orders.records import Intent, Order, derive_request_id
 from treasury.orders.states import STEPS, Event, State

@@ -18,15 +18,15 @@ from treasury.call import calls
 from treasury.errors import ApprovalNeeded, InvalidFields, LimitExceeded
 from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan, payee_hashes
-from treasury.orders.decisions import Bounds, quote_problem
+from treasury.orders.payment_decisions import Bounds, quote_problem
 from treasury.orders.records import Intent, Quote
 from treasury.orders.rows import PayoutRow, Route, country_of_number
 from treasury.payments.desk import Desk
 from treasury.payments.governing import Governing
-from treasury.planning.funding import plan_funding
-from treasury.planning.payouts import plan_payouts, plan_row
+from treasury.planning.funding_planner import plan_funding
+from treasury.planning.payout_planner import plan_payouts, plan_row
 from treasury.planning.position import Snapshot
-from treasury.planning.rebalancing import plan_rebalancing
+from treasury.planning.round_planner import plan_rebalancing
 from treasury.planning.single import Quoted, judge_operation
 from treasury.planning.trades import Rates, Trade, Traded, TradePlan, check_trades
 from treasury.policy.judge import judge_rows, judge_unbounded

@@ -24,9 +24,9 @@ from treasury.concurrency.crash_points import POINTS
 from treasury.errors import ConfigurationError, WrongAccount, WrongLedgerKey
 from treasury.ledger import migrations, schema
 from treasury.ledger.approvals import decisions_of, is_used
-from treasury.ledger.breaks import acceptances
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.decisions import makers_of
+from treasury.ledger.kept_breaks import acceptances
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import changed_reports
 from treasury.ledger.migrations import READS_UNRELEASED, tables_of

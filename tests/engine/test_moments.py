@@ -21,9 +21,9 @@ from treasury.ledger.changed_by_hand import hold_changed
 from treasury.ledger.continuity import LedgerToken
 from treasury.ledger.epoch import begin_epoch
 from treasury.ledger.intents import commit_plan
+from treasury.ledger.known_payees import beside_last
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.obligations import payments_that_wait
-from treasury.ledger.payees import beside_last
 from treasury.ledger.seals import is_sealed_order
 from treasury.orders.states import Event, State
 from treasury.payments.desk import Desk

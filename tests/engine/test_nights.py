@@ -21,9 +21,9 @@ from tests.moved_clock import clock_of
 from tests.parts import sheet as long_sheet
 from treasury.errors import InputError
 from treasury.ledger import closing, schema, sweeps
-from treasury.ledger.breaks import accept_break
 from treasury.ledger.debits import counted_on
 from treasury.ledger.intents import commit_plan
+from treasury.ledger.kept_breaks import accept_break
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.quotes import finish_quote, open_quote

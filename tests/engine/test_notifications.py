@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from tests.engine.intents import commit
-from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.notifications import (
     Taken,
@@ -17,6 +16,7 @@ from treasury.ledger.notifications import (
     unknown_notices,
     users_of,
 )
+from treasury.ledger.seen_card_users import saw_card_user
 from treasury.ledger.snapshots import expect_receipts, expected_receipts
 from treasury.provider.card_users import CardUserRecord
 

@@ -17,7 +17,7 @@ from tests.parts import DIRECT, QUOTED
 from treasury.call import calls
 from treasury.concurrency.batches import Packed
 from treasury.errors import InvalidSheet, LimitExceeded
-from treasury.ledger.payees import payees, payments_to
+from treasury.ledger.known_payees import payees, payments_to
 from treasury.orders.records import Order
 from treasury.orders.rows import PayoutRow, Route
 from treasury.orders.states import Hold
@@ -26,7 +26,7 @@ from treasury.pay.preview import gaps_of, look
 from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
-from treasury.planning.offers import Offers, judge_offered
+from treasury.planning.route_offers import Offers, judge_offered
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.reports.plan import preview_page

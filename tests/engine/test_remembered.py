@@ -31,7 +31,7 @@ from tests.engine.answers import (
 from tests.moved_clock import MovedClock
 from treasury.call import calls
 from treasury.errors import IllegalTransition
-from treasury.orders.decisions import Next
+from treasury.orders.payment_decisions import Next
 from treasury.orders.records import Order
 from treasury.orders.states import NOT_AT_SERVICE, STEPS, Event, State
 from treasury.payments.desk import Desk

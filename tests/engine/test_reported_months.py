@@ -13,7 +13,7 @@ from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.call.calls import submit_operation
 from treasury.nights import sweep
-from treasury.nights.months import report_month
+from treasury.nights.month_reports import report_month
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.provider.conversion import ConversionExecute

@@ -11,7 +11,7 @@ from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, take
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.ledger import schema
-from treasury.ledger.breaks import accept_break
+from treasury.ledger.kept_breaks import accept_break
 from treasury.ledger.ledger import Ledger
 from treasury.payments.desk import Desk
 

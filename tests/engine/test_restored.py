@@ -32,7 +32,7 @@ from tests.engine.answers import (
 from tests.moved_clock import clock_of
 from treasury.errors import IllegalTransition, LedgerLost
 from treasury.ledger.quotes import reference_of
-from treasury.orders.decisions import Bounds
+from treasury.orders.payment_decisions import Bounds
 from treasury.orders.records import ON_A_PERSONS_WORD, Intent, Order
 from treasury.orders.states import Event, State
 from treasury.payments.resolving import resolve_as_sent

@@ -34,7 +34,7 @@ from treasury.payments.resolving import resolve_as_not_sent
 from treasury.planning.single import judge_operation
 from treasury.policy_file import read_policy
 from treasury.provider.conversion import ConversionExecute
-from treasury.rebalance import fills, rebalancing, trade_orders
+from treasury.rebalance import rebalancing, round_results, trade_orders
 from treasury.rebalance.consent import KIND, say_yes
 
 D = Decimal
@@ -293,7 +293,7 @@ def test_less_than_the_fills_explain_is_a_break_the_same_minute(
         [trade] = trade_orders.record_trades(desk, found["run_key"], plan, rules)
         execution.send_orders(desk, found["run_key"], trade["ids"])
         execution.follow_orders(desk, found["run_key"], trade["ids"], 10)
-        done = fills.prove_round(desk, found["run_key"], plan)
+        done = round_results.prove_round(desk, found["run_key"], plan)
     broken = [each for each in done["proofs"] if each["verdict"] == "break"]
     assert [(each["asset"], each["why"].split()[0]) for each in broken] == [("USDT", "7")]
 
@@ -529,7 +529,7 @@ def test_a_start_over_midnight_tells_the_rounds_of_both_days(
     rounds = [json.loads((tmp_path / name / "decisions.json").read_text()) for name in ("before", "after")]
     assert len({each["run_key"] for each in rounds}) == 2
     contents, done = [each["rounds"][0] for each in rounds], [each["after"][0] for each in rounds]
-    told = fills.write_decisions(desk, contents, done, tmp_path / "both")
+    told = round_results.write_decisions(desk, contents, done, tmp_path / "both")
     assert (told["counts"], told["today"]) == ({"settled": 2}, "2 settled")
     assert {row["row_ref"] for row in rows_of(tmp_path / "both")} == {"sell-BTC", "sell-DOGE"}
 

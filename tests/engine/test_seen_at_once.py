@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.engine.meanwhile import about_to_commit
-from treasury.ledger.card_users import card_users, saw_card_user
 from treasury.ledger.evidence import saw_status, seen_statuses
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.seen_card_users import card_users, saw_card_user
 from treasury.provider.card_users import CardUserRecord
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)]

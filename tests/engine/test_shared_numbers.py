@@ -10,7 +10,7 @@ from tests.engine.answers import ABSENT, OpenDesk, ok
 from tests.engine.nights import DAY, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
-from treasury.ledger.breaks import accept_break
+from treasury.ledger.kept_breaks import accept_break
 from treasury.nights.sweep import stored_sweep
 from treasury.payments.desk import Desk
 from treasury.reconciliation.scope import Scope

@@ -16,7 +16,7 @@ from tests.moved_clock import clock_of
 from treasury.call.calls import send_operation
 from treasury.errors import InputError
 from treasury.ledger import schema
-from treasury.ledger.breaks import accept_break
+from treasury.ledger.kept_breaks import accept_break
 from treasury.ledger.notifications import keep_notifications
 from treasury.ledger.receipts import known_numbers, learnt_numbers
 from treasury.nights.sweep import stored_sweep

@@ -10,7 +10,7 @@ from tests.engine.answers import ABSENT, PAYOUT, QUERY, accepted, ok, shown
 from tests.engine.nights import DAY, OpenDesk, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
-from treasury.ledger.breaks import accept_break
+from treasury.ledger.kept_breaks import accept_break
 from treasury.ledger.notifications import keep_notifications
 from treasury.nights import sweep
 from treasury.nights.notified import take_up_notifications

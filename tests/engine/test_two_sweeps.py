@@ -12,8 +12,8 @@ from treasury.ledger import closing, sweeps
 from treasury.ledger.ledger import Ledger
 from treasury.orders.states import Event
 from treasury.provider.service_rules import ServiceRules
+from treasury.reconciliation.order_statement import draw_statement
 from treasury.reconciliation.scope import Scope
-from treasury.reconciliation.statement import draw_statement
 
 pytestmark = pytest.mark.both_databases
 

@@ -12,8 +12,8 @@ from treasury.approving.judging import ApprovalRules
 from treasury.approving.tokens import Verb
 from treasury.errors import InputError
 from treasury.ledger.approvals import approve_plan, reject_plan
-from treasury.ledger.breaks import withdraw_acceptances
 from treasury.ledger.decisions import Word
+from treasury.ledger.kept_breaks import withdraw_acceptances
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending, stops_in_force

@@ -6,6 +6,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -247,7 +248,7 @@ def test_a_client_sends_for_quotes_and_what_cannot_move_money_alone() -> None:
     """Only `submission.py`, and what cannot move money, calls `send` of a client."""
     allowed = {"treasury/sending/submission.py"}
     allowed |= {"treasury/call/calls.py", "treasury/cards/provisioning.py"}
-    allowed |= {"treasury/collect/deposit_addresses.py", "treasury/collect/collecting.py"}
+    allowed |= {"treasury/collect/issuing_addresses.py", "treasury/collect/collecting.py"}
     callers = {
         shown(file)
         for file in MODULES
@@ -341,6 +342,12 @@ def test_every_command_word_of_the_design_is_a_make_target_or_a_file() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in ("install", "demo", "test", "lint", "format", "clean"):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_no_two_modules_of_the_domain_have_one_name() -> None:
+    """Commands and tasks are named as what they start; the sandbox is another program."""
+    names = Counter(file.name for file in DOMAIN if "sandbox" not in file.parts)
+    assert not [name for name, count in names.items() if count > 1]
 
 
 def test_no_two_public_classes_of_the_product_have_one_name() -> None:

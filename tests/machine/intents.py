@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from decimal import Decimal
 
-from treasury.orders.decisions import Bounds
+from treasury.orders.payment_decisions import Bounds
 from treasury.orders.records import Intent
 
 

@@ -23,8 +23,8 @@ from tests.proofs import tries
 from treasury.approving.tokens import Token, Verb, public_text, sign
 from treasury.errors import InputError, RecoveryRuns
 from treasury.ledger import closing
-from treasury.ledger.breaks import accept_break, matter_of_break, record_breaks, withdraw_acceptances
 from treasury.ledger.decisions import PURPOSES, Proof, Word, matter_of, order_subject
+from treasury.ledger.kept_breaks import accept_break, matter_of_break, record_breaks, withdraw_acceptances
 from treasury.ledger.policies import adopt_policy, recover_policy
 from treasury.ledger.stops import lift_stop, stop_sending, stops_to_lift
 from treasury.ledger.sweeps import record_sweep

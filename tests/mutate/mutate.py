@@ -31,7 +31,7 @@ TARGETS = (
     "treasury/sending/submission.py",
     "treasury/sending/transmission.py",
     "treasury/sending/inquiry.py",
-    "treasury/orders/decisions.py",
+    "treasury/orders/payment_decisions.py",
     "treasury/orders/states.py",
 )
 TESTS = (

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.planning.position import Obligation, Snapshot
-from treasury.planning.rebalancing import plan_rebalancing
+from treasury.planning.round_planner import plan_rebalancing
 from treasury.planning.trades import Rates, Trade, Traded, TradePlan, check_trades
 from treasury.policy.model import Policy
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from treasury.orders.decisions import (
+from treasury.orders.payment_decisions import (
     Bounds,
     EvidenceRules,
     Next,
@@ -25,7 +25,7 @@ from treasury.orders.decisions import (
 from treasury.orders.records import Order, Quote, Stage
 from treasury.orders.states import State
 from treasury.planning.position import Snapshot
-from treasury.planning.rebalancing import plan_rebalancing
+from treasury.planning.round_planner import plan_rebalancing
 from treasury.planning.trades import Rates
 from treasury.policy.model import parse_policy
 from treasury.provider.operation import SeenOrder

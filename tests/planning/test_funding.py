@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treasury.money import ZERO, exact
-from treasury.planning.funding import bounded, gap_of, is_within, plan_funding, why_unfunded
+from treasury.planning.funding_planner import bounded, gap_of, is_within, plan_funding, why_unfunded
 from treasury.planning.funding_trades import FundingTrade, bounds_of, debits_of
 from treasury.planning.position import InFlight, Obligation, Snapshot
-from treasury.planning.rebalancing import Rebalancing
+from treasury.planning.round_planner import Rebalancing
 from treasury.planning.trades import Rates, Side, Trade, bounded_trade
 from treasury.policy.model import Policy
 

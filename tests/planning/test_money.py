@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.engine.runs import sheet
 from treasury.money import EXACT, canonical, parse_amount, round_down, round_up
-from treasury.planning.payouts import plan_payouts
+from treasury.planning.payout_planner import plan_payouts
 from treasury.sheets.beneficiaries import read_beneficiaries
 
 amounts = st.integers(0, 10**48 - 1).map(lambda units: f"{units // 10**18}.{units % 10**18:018}")

@@ -13,7 +13,7 @@ from tests.parts import DIRECT, QUOTED
 from treasury.orders.quoting import masked_payload
 from treasury.orders.records import Intent
 from treasury.pay.payout_plans import read_plan
-from treasury.planning.payouts import plan_row
+from treasury.planning.payout_planner import plan_row
 from treasury.planning.shown import TWO_NAMES, Known, shown_payouts
 from treasury.reports.plan import as_lines, preview_page, rows_of
 from treasury.sheets.beneficiaries import read_beneficiaries

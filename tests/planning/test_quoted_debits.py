@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treasury.orders.records import Quote
-from treasury.planning.payouts import SeenFee, expected_debit, expected_fee, seen_fees
+from treasury.planning.payout_planner import SeenFee, expected_debit, expected_fee, seen_fees
 
 D = Decimal
 TINY = D("1e-20")

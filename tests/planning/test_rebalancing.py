@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from treasury.errors import InputError
 from treasury.planning.position import InFlight, Obligation, Snapshot, not_explained, position_of
-from treasury.planning.rebalancing import Rebalancing, plan_rebalancing
+from treasury.planning.round_planner import Rebalancing, plan_rebalancing
 from treasury.planning.trades import Rates, Side, Trade, TradePlan
 from treasury.policy.model import Policy
 

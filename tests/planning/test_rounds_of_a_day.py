@@ -17,7 +17,7 @@ from treasury.money import round_down
 from treasury.planning.conversion_model import Purpose
 from treasury.planning.fills import MadeRound, unspent_proceeds
 from treasury.planning.position import InFlight, Obligation, Snapshot
-from treasury.planning.rebalancing import Rebalancing, plan_rebalancing
+from treasury.planning.round_planner import Rebalancing, plan_rebalancing
 from treasury.planning.trades import Rates, Trade, Traded, TradePlan, check_trades
 from treasury.policy.model import Policy
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treasury.orders.states import OPEN, STEPS, State
-from treasury.reconciliation.statement import Move, StatementLine, draw_statement
+from treasury.reconciliation.order_statement import Move, StatementLine, draw_statement
 
 D = Decimal
 

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from tests.reports.builders import MEANINGS, SHEETS, listed, order_frame, rich_machine
-from treasury.reports.workbook import write_workbook
+from treasury.reports.reconciliation_book import write_workbook
 
 
 def test_libreoffice_converts_it_without_complaint(tmp_path: Path) -> None:

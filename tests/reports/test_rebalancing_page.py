@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from treasury.reports.rebalancing import write_page
+from treasury.reports.round_page import write_page
 
 LINE: dict[str, Any] = {
     "asset": "BTC",

@@ -26,9 +26,9 @@ from tests.reports.builders import (
     shuffled,
 )
 from treasury.reports import figures
-from treasury.reports import workbook as written
+from treasury.reports import reconciliation_book as written
 from treasury.reports.figures import BALANCE_LINES, LINES
-from treasury.reports.workbook import write_workbook
+from treasury.reports.reconciliation_book import write_workbook
 from treasury.sheets.writing import printable, safe_cell
 
 

@@ -254,10 +254,10 @@ def test_the_sandbox_reaches_every_payee_of_the_sample() -> None:
 
 
 def test_the_readme_names_every_column() -> None:
-    from treasury.sheets import balances, beneficiaries, card_users
+    from treasury.sheets import balances_sheet, beneficiaries, card_users_sheet
 
     text = data.path("README.md").read_text()
-    for layout in (beneficiaries.LAYOUT, card_users.LAYOUT, balances.LAYOUT):
+    for layout in (beneficiaries.LAYOUT, card_users_sheet.LAYOUT, balances_sheet.LAYOUT):
         assert [column for column in layout.known if f"`{column}`" not in text] == []
 
 

@@ -15,7 +15,7 @@ from tests.sheets.looks import WHITE, looking, styles_xml
 from treasury.errors import InvalidSheet
 from treasury.sheets import archive, looks
 from treasury.sheets import workbook as books
-from treasury.sheets.balances import read_balances
+from treasury.sheets.balances_sheet import read_balances
 from treasury.sheets.beneficiaries import read_beneficiaries
 from treasury.sheets.cells import MAX_WORKBOOK_ROWS
 from treasury.sheets.reading import Layout, read_sheet

@@ -10,7 +10,7 @@ from tests.sheets.books import BANK, PERSON, csv_text, table, workbook, write
 from tests.sheets.hostile import Hostile, all_hostile
 from tests.sheets.innocent import ROWS, Innocent, all_innocent
 from treasury.errors import InvalidSheet
-from treasury.planning.payouts import plan_payouts
+from treasury.planning.payout_planner import plan_payouts
 from treasury.sheets.beneficiaries import read_beneficiaries
 
 HOSTILE = all_hostile()

@@ -7,7 +7,7 @@ import pytest
 from tests.sheets.books import BANK, PERSON, csv_text, table, write
 from treasury.errors import InputError, InvalidSheet, UnknownHeaders
 from treasury.pay.payout_plans import read_plan
-from treasury.sheets.card_users import read_card_users
+from treasury.sheets.card_users_sheet import read_card_users
 from treasury.sheets.headers import FILE, read_mappings, remember_mapping
 
 

@@ -15,9 +15,9 @@ from tests.sheets.books import BANK, PERSON, csv_text, number, parts, save, shee
 from tests.sheets.looks import LOOK, book
 from treasury.errors import InvalidSheet, RowProblem
 from treasury.pay.payout_plans import read_plan
-from treasury.sheets.balances import read_balances
+from treasury.sheets.balances_sheet import read_balances
 from treasury.sheets.beneficiaries import LAYOUT, read_beneficiaries
-from treasury.sheets.card_users import read_card_users
+from treasury.sheets.card_users_sheet import read_card_users
 from treasury.sheets.corrections import write_corrected
 from treasury.sheets.number_formats import read_format
 from treasury.sheets.worksheet import number_text

@@ -8,8 +8,8 @@ import pytest
 import data
 from tests.sheets.books import parts, save, sheet_xml
 from treasury.errors import InvalidSheet
-from treasury.sheets.balances import read_balances
-from treasury.sheets.card_users import CardUserRow, read_card_users
+from treasury.sheets.balances_sheet import read_balances
+from treasury.sheets.card_users_sheet import CardUserRow, read_card_users
 
 
 def write(folder: Path, text: str) -> Path:

@@ -16,21 +16,21 @@ from treasury.orders.rows import Route
 from treasury.provider.reach import DIRECT
 from treasury.sandbox.routes import CHANNELS, PURPOSES
 from treasury.sheets import (
-    balances,
+    balances_sheet,
     beneficiaries,
-    card_users,
-    deposit_addresses,
+    card_users_sheet,
+    deposit_addresses_sheet,
     invoices,
     qr_codes,
     statement,
     withdrawals,
 )
-from treasury.sheets.balances import read_balances
+from treasury.sheets.balances_sheet import read_balances
 from treasury.sheets.beneficiaries import read_beneficiaries
-from treasury.sheets.card_users import read_card_users
+from treasury.sheets.card_users_sheet import read_card_users
 from treasury.sheets.cells import CONTROL, HELPER_SHEETS, LISTS
 from treasury.sheets.control import MAX_ROWS
-from treasury.sheets.deposit_addresses import read_deposit_addresses
+from treasury.sheets.deposit_addresses_sheet import read_deposit_addresses
 from treasury.sheets.invoices import read_invoices
 from treasury.sheets.qr_codes import read_qr_codes
 from treasury.sheets.statement import read_statement
@@ -53,9 +53,9 @@ LAYOUTS = {
     "withdraw": withdrawals.LAYOUT,
     "scan-pay": qr_codes.LAYOUT,
     "collect": invoices.LAYOUT,
-    "addresses": deposit_addresses.LAYOUT,
-    "provision": card_users.LAYOUT,
-    "balances": balances.LAYOUT,
+    "addresses": deposit_addresses_sheet.LAYOUT,
+    "provision": card_users_sheet.LAYOUT,
+    "balances": balances_sheet.LAYOUT,
     "statement": statement.LAYOUT,
 }
 COUNTRIES = (None, *DIRECT, "DE", "TH", "TW", "US", "GB")

@@ -9,13 +9,13 @@ from typing import Any
 
 from treasury.addresses import problems_of_destination
 from treasury.approving.tokens import Token
-from treasury.collect.receipts import expecting
+from treasury.collect.expected_receipts import expecting
 from treasury.errors import InputError, LimitExceeded, RunHeld, RunKeyConflict
 from treasury.ledger.approved_plans import lapsed_plan, propose_again, why_lapsed
-from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.intents import IntentRules, check_bound, commit_plan, newest_order, payee_hashes
 from treasury.ledger.obligations import traded_on
 from treasury.ledger.rehearsal import rehearse
+from treasury.ledger.seen_card_users import saw_card_user
 from treasury.ledger.snapshots import expected_receipts, keep_snapshot, snapshot_of
 from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
@@ -28,7 +28,7 @@ from treasury.payments.execution import follow_orders, open_orders, send_orders
 from treasury.payments.governing import Governing, govern
 from treasury.payments.offers import OfferQuestions, said_of_code, said_of_withdrawal, terms_of_code
 from treasury.payments.preflight import check_clock_before
-from treasury.planning.payouts import plan_row
+from treasury.planning.payout_planner import plan_row
 from treasury.planning.shown import shown_single
 from treasury.planning.single import Judged, Quoted, debit_of, judge_operation
 from treasury.policy.limits import PayoutLimits, why_approvals

@@ -10,7 +10,7 @@ from typing import Any
 from treasury.concurrency.turns import run_concurrently
 from treasury.errors import InvalidSheet, NotConnected, OutcomeUnknown, Refused
 from treasury.files import write_bytes, write_json
-from treasury.ledger.card_users import saw_card_user
+from treasury.ledger.seen_card_users import saw_card_user
 from treasury.ledger.snapshots import keep_snapshot, snapshot_of
 from treasury.masking import known, mask_text
 from treasury.payments.desk import Desk
@@ -29,7 +29,7 @@ from treasury.provider.client import may_pass
 from treasury.provider.refusals import ACCOUNT_TROUBLE, says_account_trouble
 from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
-from treasury.sheets.card_users import LAYOUT, CardUserRow, read_card_users
+from treasury.sheets.card_users_sheet import LAYOUT, CardUserRow, read_card_users
 from treasury.sheets.headers import read_mappings
 from treasury.sheets.reading import Sheet
 from treasury.sheets.writing import write_csv

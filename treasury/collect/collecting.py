@@ -7,13 +7,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from treasury.collect.answers import PAID_BY, Deposits, how_to_pay, is_as_asked, outcome_of, paid_of
-from treasury.collect.receipts import expecting, receipt_of
+from treasury.collect.expected_receipts import expecting, receipt_of
+from treasury.collect.invoice_answers import PAID_BY, Deposits, how_to_pay, is_as_asked, outcome_of, paid_of
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import InputError, InvalidSheet, NotConnected, OutcomeUnknown, Refused
 from treasury.files import copy_file, write_bytes, write_json
 from treasury.ledger.in_force import as_time
-from treasury.ledger.payees import DAY_MS
+from treasury.ledger.known_payees import DAY_MS
 from treasury.ledger.snapshots import REJECTED, claim_for_invoices, expect_receipt, expected_receipts
 from treasury.ledger.sweeps import RECEIPT
 from treasury.masking import known, mask_text

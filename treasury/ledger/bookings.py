@@ -13,8 +13,8 @@ from sqlalchemy import literal, not_, select
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.account_sums import brings, is_first_landing, landed_before, paid_when_opened
-from treasury.ledger.breaks import all_acceptances
 from treasury.ledger.closing import openings
+from treasury.ledger.kept_breaks import all_acceptances
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import IS_FOUND, in_sequence, reports_before, shows_amount
 from treasury.ledger.receipts import credit_of, is_inside, receipt_answers

@@ -33,8 +33,8 @@ from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.balances import Flows, Night
+from treasury.reconciliation.order_statement import Move, StatementLine, draw_statement
 from treasury.reconciliation.scope import Scope
-from treasury.reconciliation.statement import Move, StatementLine, draw_statement
 
 _COUNTED = [name for name, operation in CATALOGUE.items() if operation.asked_with and not operation.confirms_quote]
 """Operations whose numbers are of their orders alone: one that confirms a quote may show the quote's."""

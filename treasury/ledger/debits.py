@@ -23,7 +23,7 @@ from treasury.ledger.mapping import read_row
 from treasury.ledger.seals import set_of_orders, with_seal
 from treasury.ledger.statements import change_one
 from treasury.money import ZERO, exact, format_amount, sums_of
-from treasury.orders.decisions import most_debited
+from treasury.orders.payment_decisions import most_debited
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import NEVER_RELEASED, OPEN, Hold, State
 from treasury.policy.judge import above

@@ -15,9 +15,9 @@ from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, place_of_payload
 from treasury.ledger.in_force import policy_now
+from treasury.ledger.known_payees import DAY_MS, beside_last, excused, find_duplicates, may_be_paid, may_be_repeated
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.ledger.payees import DAY_MS, beside_last, excused, find_duplicates, may_be_paid, may_be_repeated
 from treasury.ledger.seals import is_sealed_order, set_of_orders, with_seal
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, insert, select
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.intents import IntentRules, record_intents
+from treasury.ledger.known_payees import beside_last
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.payees import beside_last
 from treasury.orders.records import Intent
 from treasury.orders.states import State
 from treasury.planning.shown import Beside

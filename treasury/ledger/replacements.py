@@ -8,9 +8,9 @@ from sqlalchemy import Connection, select, update
 from treasury.concurrency.batches import batched
 from treasury.errors import InputError
 from treasury.ledger import schema
+from treasury.ledger.known_payees import DAY_MS
 from treasury.ledger.ledger import Ledger, order_named
 from treasury.ledger.mapping import read_row
-from treasury.ledger.payees import DAY_MS
 from treasury.ledger.quotes import reference_of
 from treasury.ledger.seals import with_seal
 from treasury.orders.records import Order

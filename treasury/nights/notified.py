@@ -6,8 +6,8 @@ from functools import partial
 
 from treasury.cards.provisioning import find_card_user
 from treasury.errors import ConfigurationError, IllegalTransition, NotConnected, Stopped
-from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.notifications import Notice, Taken, open_notices, orders_of, take, users_of
+from treasury.ledger.seen_card_users import saw_card_user
 from treasury.ledger.snapshots import expect_receipts, expected_receipts
 from treasury.money import canonical, parse_reply_amount
 from treasury.orders.records import Order

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from treasury.errors import InputError
 from treasury.ledger import closing, sweeps
-from treasury.ledger.breaks import acceptances, known_breaks, record_breaks
 from treasury.ledger.changed_by_hand import made_by_hand
 from treasury.ledger.epoch import why_epoch
 from treasury.ledger.in_force import policy_at
+from treasury.ledger.kept_breaks import acceptances, known_breaks, record_breaks
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import changed_reports, is_written, last_whole_report
 from treasury.ledger.notifications import unknown_notices

@@ -16,11 +16,11 @@ from sqlalchemy import ColumnElement, func, select
 from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.backup import LAST_BACKUP, RESTORED
-from treasury.ledger.breaks import acceptances, known_breaks
 from treasury.ledger.closing import Unread, incomplete_currencies
 from treasury.ledger.debits import in_flight
 from treasury.ledger.halts import STOPPED_BY
 from treasury.ledger.in_force import as_time
+from treasury.ledger.kept_breaks import acceptances, known_breaks
 from treasury.ledger.made_reports import last_whole_report
 from treasury.ledger.policies import policy_in_force
 from treasury.ledger.stops import stops_in_force

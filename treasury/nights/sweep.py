@@ -23,15 +23,15 @@ from treasury.errors import (
     Stopped,
 )
 from treasury.ledger import closing, sweeps
-from treasury.ledger.breaks import known_breaks
-from treasury.ledger.card_users import card_users, saw_card_user
 from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.kept_breaks import known_breaks
 from treasury.ledger.made_reports import last_whole_report
 from treasury.ledger.personal import Words
 from treasury.ledger.plans import forget_plan_rows
 from treasury.ledger.policies import policy_in_force
 from treasury.ledger.receipts import brought_currencies
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
+from treasury.ledger.seen_card_users import card_users, saw_card_user
 from treasury.ledger.snapshots import address_hash, asked_receipts
 from treasury.ledger.statement_lines import kept_lines
 from treasury.masking import mask

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from treasury.orders.decisions import Bounds
+from treasury.orders.payment_decisions import Bounds
 from treasury.orders.records import Quote
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.conversion import ConversionExecute, ConversionQuote, ConversionQuoteRecord

@@ -31,7 +31,7 @@ from treasury.pay.preview import look
 from treasury.payments.approving import is_recorded, marks_of, propose
 from treasury.payments.desk import Desk
 from treasury.payments.governing import Governing, govern_plan
-from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
+from treasury.planning.payout_planner import MadePlan, PayoutPlan, plan_payouts
 from treasury.policy.judge import judge_rows, judge_unbounded
 from treasury.sheets.reading import Sheet
 

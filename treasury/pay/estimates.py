@@ -9,7 +9,7 @@ from treasury.money import exact, family_of, round_up
 from treasury.orders.rows import WAYS, PayoutRow, Route
 from treasury.payments.desk import Desk
 from treasury.payments.offers import OfferQuestions, terms_of_row
-from treasury.planning.payouts import SeenFee, expected_debit, most_expected, seen_fees
+from treasury.planning.payout_planner import SeenFee, expected_debit, most_expected, seen_fees
 from treasury.provider.funds import EstimateFee, TradeRate
 from treasury.sheets.reading import Sheet
 

@@ -26,13 +26,13 @@ from treasury.payments.cancelling import cancel_order
 from treasury.payments.desk import Desk
 from treasury.payments.execution import ask_before_converting, follow_orders, open_orders, why_stopped
 from treasury.payments.governing import governing
-from treasury.planning.funding import clipped, gap_of, on_their_way, shown_gap
-from treasury.planning.payouts import MadePlan, PayoutPlan
+from treasury.planning.funding_planner import clipped, gap_of, on_their_way, shown_gap
+from treasury.planning.payout_planner import MadePlan, PayoutPlan
 from treasury.planning.position import Snapshot
 from treasury.planning.trades import TradePlan, is_still_wanted
-from treasury.rebalance.fills import LOOK_SECONDS, LOOKS, Done, breaks_of, round_done, write_rounds
-from treasury.rebalance.market import NOT_SENT_YET, how_to_end
 from treasury.rebalance.rebalancing import Planned, Round, decisions_of
+from treasury.rebalance.round_inputs import NOT_SENT_YET, how_to_end
+from treasury.rebalance.round_results import LOOK_SECONDS, LOOKS, Done, breaks_of, round_done, write_rounds
 from treasury.rebalance.trade_orders import RecordedTrade, commit_part, name_trades
 from treasury.reports.results import NOT_FUNDED, TOLD_AGAIN, summarize_run, write_run_results
 from treasury.texts import count_of

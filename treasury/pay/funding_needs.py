@@ -18,15 +18,15 @@ from treasury.payments.desk import Desk
 from treasury.payments.execution import Part, ask_first_questions, split_run
 from treasury.payments.offers import OfferQuestions
 from treasury.planning.conversion_model import Purpose
-from treasury.planning.funding import plan_funding, why_unfunded
-from treasury.planning.payouts import PayoutPlan, add_sums, plan_payouts
+from treasury.planning.funding_planner import plan_funding, why_unfunded
+from treasury.planning.payout_planner import PayoutPlan, add_sums, plan_payouts
 from treasury.planning.position import Snapshot, limited_to
-from treasury.planning.rebalancing import Rebalancing
+from treasury.planning.round_planner import Rebalancing
 from treasury.planning.trades import Trade
 from treasury.policy.model import Policy
 from treasury.policy.tables import BPS
-from treasury.rebalance import market
-from treasury.rebalance.market import at_one_moment
+from treasury.rebalance import round_inputs
+from treasury.rebalance.round_inputs import at_one_moment
 from treasury.reports.results import NOT_FUNDED
 from treasury.sheets.reading import Sheet
 from treasury.texts import count_of
@@ -176,9 +176,9 @@ def read_funds(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> tup
     def read() -> tuple[dict[str, Decimal], Snapshot]:
         needs = needs_of(desk, plan, with_margin=with_margin)
         replaced = rounds_of(desk.ledger, plan.run_key)  # what was not sent of them is cancelled, and planned anew
-        return needs, market.read_position(desk, policy_of(plan), needed=needs, replaced=replaced)
+        return needs, round_inputs.read_position(desk, policy_of(plan), needed=needs, replaced=replaced)
 
-    found, is_one_moment = market.at_one_moment(desk, read)
+    found, is_one_moment = round_inputs.at_one_moment(desk, read)
     if not is_one_moment:
         raise NotFunded("other payments leave while the balance is read: start it again once they have ended")
     return found
@@ -187,7 +187,7 @@ def read_funds(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> tup
 def ask_own_payments(desk: Desk, run_key: str) -> None:
     """Ask about payments of a run of which nobody knows whether they left. Raises `NotFunded` that names one."""
     doubtful = (State.SENDING, State.UNKNOWN)
-    market.ask_about(desk, desk.ledger.orders(run_key=run_key, states=doubtful))
+    round_inputs.ask_about(desk, desk.ledger.orders(run_key=run_key, states=doubtful))
     for order in desk.ledger.orders(run_key=run_key, states=doubtful):
         raise NotFunded(
             f"nobody knows whether {order.row_ref} was paid, so what is missing is not known: treasury resolve "
@@ -206,7 +206,7 @@ def what_it_lacks(desk: Desk, plan: PayoutPlan, symbols: Collection[str] | None 
     needs, position = read_funds(desk, plan)
     try:
         replaced = rounds_of(desk.ledger, plan.run_key)
-        snapshot = market.read_rates(desk, policy, position, needed=needs, replaced=replaced)
+        snapshot = round_inputs.read_rates(desk, policy, position, needed=needs, replaced=replaced)
     except InputError as error:  # its reference rates cannot be read
         raise NotFunded(str(error)) from None
     snapshot = snapshot if symbols is None else limited_to(snapshot, symbols)

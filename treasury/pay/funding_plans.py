@@ -25,11 +25,11 @@ from treasury.payments.approving import binding_of, is_recorded
 from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
 from treasury.planning.fills import FillVerdict
-from treasury.planning.funding import bounded, is_within, on_their_way
+from treasury.planning.funding_planner import bounded, is_within, on_their_way
 from treasury.planning.funding_trades import FundingTrade
-from treasury.planning.payouts import PayoutPlan, with_conversions
+from treasury.planning.payout_planner import PayoutPlan, with_conversions
 from treasury.planning.trades import Trade, TradePlan
-from treasury.rebalance.fills import proofs_of
+from treasury.rebalance.round_results import proofs_of
 
 
 @dataclass(frozen=True)

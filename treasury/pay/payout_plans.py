@@ -28,7 +28,7 @@ from treasury.payments.approving import is_recorded
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
 from treasury.payments.governing import governing
-from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
+from treasury.planning.payout_planner import MadePlan, PayoutPlan, plan_payouts
 from treasury.policy.judge import judge_service
 from treasury.policy.limits import PayoutLimits
 from treasury.policy.model import Policy

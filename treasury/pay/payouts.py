@@ -13,7 +13,7 @@ from treasury.files import one_writer
 from treasury.ledger.debits import recorded_debits
 from treasury.ledger.funding_runs import FUNDING
 from treasury.ledger.intents import IntentRules, add_to_plan, commit_plan
-from treasury.ledger.payees import what_is_known
+from treasury.ledger.known_payees import what_is_known
 from treasury.ledger.plans import forget_plan_rows, kept_plans, newest_kept
 from treasury.ledger.quotes import quotes_of_run
 from treasury.ledger.replacements import replacing
@@ -30,9 +30,9 @@ from treasury.payments.desk import Desk
 from treasury.payments.execution import ORDERS_PER_TASK, Part, open_orders, split_run
 from treasury.payments.governing import Governing, governing
 from treasury.payments.preflight import check_clock_before
-from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
+from treasury.planning.payout_planner import MadePlan, PayoutPlan, plan_payouts
 from treasury.policy.judge import check_run_total, judge_rows
-from treasury.rebalance.fills import Done
+from treasury.rebalance.round_results import Done
 from treasury.reports.details import Details
 from treasury.reports.refused import write_refused, write_wrong
 from treasury.reports.results import earlier_results, write_run_results

@@ -9,7 +9,7 @@ from typing import Any
 
 from treasury.errors import InvalidSheet
 from treasury.ledger.debits import in_flight, states_of
-from treasury.ledger.payees import what_is_known
+from treasury.ledger.known_payees import what_is_known
 from treasury.ledger.quotes import live_quotes
 from treasury.ledger.rehearsal import Rehearsed, rehearse
 from treasury.money import canonical, exact, format_amount, parse_amount, round_up
@@ -20,8 +20,8 @@ from treasury.payments.approving import by_name_only
 from treasury.payments.desk import Desk
 from treasury.payments.governing import Governing, would_rehearse
 from treasury.payments.offers import OfferQuestions, judge_by_offers, said_of_rows
-from treasury.planning.offers import Funding, Place, place_of
-from treasury.planning.payouts import PayoutPlan, plan_payouts
+from treasury.planning.payout_planner import PayoutPlan, plan_payouts
+from treasury.planning.route_offers import Funding, Place, place_of
 from treasury.planning.shown import shown_payouts
 from treasury.policy.people import People
 from treasury.provider.fields import country_name

@@ -13,7 +13,7 @@ from treasury.orders.rows import WAYS, LeftOut, PayoutRow, Route
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
 from treasury.payments.offers import OfferQuestions, judge_by_offers
-from treasury.planning.payouts import PayoutPlan
+from treasury.planning.payout_planner import PayoutPlan
 from treasury.policy.judge import judge_rows, judge_service, judge_unbounded
 from treasury.provider.service_rules import ServiceRules
 from treasury.reports.starts import is_changed, start_folder

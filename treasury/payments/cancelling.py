@@ -23,7 +23,7 @@ from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import WaitingPlan, cancel_plan, plan_subject
 from treasury.ledger.quotes import last_quote
-from treasury.orders.decisions import disagreements
+from treasury.orders.payment_decisions import disagreements
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Stage
 from treasury.orders.states import NEVER_LEFT, Event, Hold, State

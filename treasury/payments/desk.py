@@ -19,7 +19,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.pauses import Pauses
 from treasury.orders.records import Order
 from treasury.orders.states import State
-from treasury.planning.payouts import MadePlan
+from treasury.planning.payout_planner import MadePlan
 from treasury.provider.client import Account, Client
 from treasury.sending.stop_loss import StopLoss
 from treasury.sending.submission import Submission

@@ -29,7 +29,7 @@ from treasury.ledger.intents import judge_again
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import last_quote
 from treasury.money import format_amount
-from treasury.orders.decisions import bounds_of, has_expired, over_bound, quote_problem
+from treasury.orders.payment_decisions import bounds_of, has_expired, over_bound, quote_problem
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import OPEN, State

@@ -18,7 +18,7 @@ from treasury.money import exact, format_amount, round_up
 from treasury.orders.records import Order
 from treasury.orders.rows import PayoutRow, Route
 from treasury.payments.desk import Desk
-from treasury.planning.offers import Offers, Place, judge_offered, place_of
+from treasury.planning.route_offers import Offers, Place, judge_offered, place_of
 from treasury.provider.fiat_payouts import (
     RemittancePurposes,
     SupportedBanks,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from treasury.ledger.debits import NOT_COUNTED
+from treasury.ledger.known_payees import DAY_MS
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.payees import DAY_MS
 from treasury.money import exact, format_amount
 from treasury.orders.records import Order
 from treasury.policy.judge import Leaving, judge

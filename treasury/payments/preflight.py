@@ -12,13 +12,13 @@ from functools import partial
 
 from treasury.concurrency.batches import batched
 from treasury.errors import ConfigurationError, IllegalTransition, NotConnected, OutcomeUnknown, Refused
-from treasury.ledger.breaks import acceptances
 from treasury.ledger.debits import bounded_orders
 from treasury.ledger.epoch import Standing
 from treasury.ledger.holds import has_cooling
 from treasury.ledger.intents import forget_absences
+from treasury.ledger.kept_breaks import acceptances
 from treasury.money import format_amount
-from treasury.orders.decisions import over_bound
+from treasury.orders.payment_decisions import over_bound
 from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.payments.desk import Desk

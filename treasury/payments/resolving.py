@@ -22,7 +22,7 @@ from treasury.ledger.intents import judge_anew
 from treasury.ledger.leaving_again import judge_by_policy
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
-from treasury.orders.decisions import certain_end, disagreements, has_ended
+from treasury.orders.payment_decisions import certain_end, disagreements, has_ended
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import ON_A_PERSONS_WORD, Order
 from treasury.orders.states import NEVER_RELEASED, STEPS, Event, Hold, State

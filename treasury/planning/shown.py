@@ -13,7 +13,7 @@ from treasury.masking import mask
 from treasury.money import exact, format_amount, sums_of
 from treasury.orders.rows import PayoutRow, Route
 from treasury.payees import look_of_payee
-from treasury.planning.payouts import PayoutPlan
+from treasury.planning.payout_planner import PayoutPlan
 from treasury.planning.trades import TradePlan
 from treasury.texts import as_it_looks
 

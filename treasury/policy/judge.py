@@ -141,7 +141,7 @@ READ_BY: Mapping[type[PolicyTable], Mapping[str, str]] = {
     PaymentLimits: {
         "ledger/intents": "duplicate_days",
         "ledger/holds": "new_payee_above change_above_percent when_changed",
-        "planning/payouts": "stop_after_failures stop_above_percent",
+        "planning/payout_planner": "stop_after_failures stop_above_percent",
         "pay/funding_needs": "send_when_funding_is_unknown",
     },
     WithdrawalLimits: {"ledger/holds": "cooling_hours"},
@@ -158,11 +158,11 @@ READ_BY: Mapping[type[PolicyTable], Mapping[str, str]] = {
     RebalancingTable: {
         "planning/market": "min_trade slippage_bps fixed_cost pairs max_rate_age_seconds max_rate_move_bps "
         "max_spread_bps max_reference_move_bps",
-        "planning/rebalancing": "fee_bps",
+        "planning/round_planner": "fee_bps",
         "policy/model": "return_to",
         "planning/position": "horizon_days history_quantile history_days",
         "rebalance/rebalancing": "max_rounds",
-        "rebalance/market": "max_balance_age_minutes check_inverse_rates reference_rates",
+        "rebalance/round_inputs": "max_balance_age_minutes check_inverse_rates reference_rates",
     },
     Scheduled: {"planning/position": "name currency amount", "policy/model": "day_of_month weekday"},
     Changes: {"policy/model": "approvals people"},

@@ -23,14 +23,14 @@ from treasury.orders.states import State
 from treasury.payments.approving import approvals_of, maker_of
 from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
-from treasury.planning.funding import plan_funding
+from treasury.planning.funding_planner import plan_funding
 from treasury.planning.position import Snapshot, limited_to
-from treasury.planning.rebalancing import Rebalancing, plan_rebalancing
+from treasury.planning.round_planner import Rebalancing, plan_rebalancing
 from treasury.planning.shown import shown_trades
 from treasury.planning.trades import TradePlan, is_still_wanted
 from treasury.policy.limits import why_approvals
 from treasury.policy.model import Policy
-from treasury.rebalance import market
+from treasury.rebalance import round_inputs
 from treasury.rebalance.consent import KIND, NOBODY_YET, TABLE, is_doubtful, trade_rules, why_stale
 
 LOG = logging.getLogger("treasury")
@@ -95,7 +95,7 @@ def position_for(desk: Desk, policy_file: Path | None, balances_file: Path | Non
     """The position that a round is planned from; nothing where a plan was agreed to, or a round is gone on with."""
     if plan is not None or stored_round(desk, policy_file) is not None:
         return {}
-    return market.sealed(desk, _read_position(desk, _policy(desk, policy_file)[0], balances_file))
+    return round_inputs.sealed(desk, _read_position(desk, _policy(desk, policy_file)[0], balances_file))
 
 
 def _read_position(desk: Desk, policy: Policy, balances_file: Path | None) -> Snapshot:
@@ -108,12 +108,12 @@ def _read_position(desk: Desk, policy: Policy, balances_file: Path | None) -> Sn
     desk.standing = desk.check_standing()  # of an older ledger, payments that wait may have been made
 
     def read() -> Snapshot:
-        found = market.read_position(desk, policy, balances_file, replaced=_replaced(desk))
+        found = round_inputs.read_position(desk, policy, balances_file, replaced=_replaced(desk))
         today = _keys_of_day(desk, run_key_of_day(policy, _now(desk)))
         proceeds = obligations.proceeds_of(desk.ledger, today)
         return dataclasses.replace(found, brought=proceeds.brought, coming=proceeds.coming)
 
-    found, is_one_moment = market.at_one_moment(desk, read)
+    found, is_one_moment = round_inputs.at_one_moment(desk, read)
     notes = found.notes if is_one_moment else (*found.notes, MOVED_MEANWHILE)
     return dataclasses.replace(found, notes=notes, run_key=run_key)
 
@@ -131,7 +131,9 @@ def rates_for(desk: Desk, policy_file: Path | None, position: Mapping[str, Any])
     if not position:
         return {}
     policy, _ = _policy(desk, policy_file)
-    return market.sealed(desk, market.read_rates(desk, policy, market.opened(desk, position), replaced=_replaced(desk)))
+    return round_inputs.sealed(
+        desk, round_inputs.read_rates(desk, policy, round_inputs.opened(desk, position), replaced=_replaced(desk))
+    )
 
 
 def planned_round(
@@ -158,7 +160,7 @@ def planned_round(
     else:
         but = {symbol for each in before for symbol in each["unsettled"]}
         stored = None if snapshot else stored_round(desk, policy_file)
-        content = market.opened(desk, snapshot) if snapshot else None
+        content = round_inputs.opened(desk, snapshot) if snapshot else None
         found = stored or plan_from(desk, policy_file, content or read_market(desk, policy_file), but)
     decisions = decisions_of(desk, found, policy_file)
     keep_snapshot(desk, decisions)
@@ -238,7 +240,7 @@ def plan_round(desk: Desk, policy_file: Path | None, balances_file: Path | None)
 def read_market(desk: Desk, policy_file: Path | None, balances_file: Path | None = None) -> Snapshot:
     """Everything that a rebalancing is planned from."""
     policy = _policy(desk, policy_file)[0]
-    return market.read_rates(desk, policy, _read_position(desk, policy, balances_file), replaced=_replaced(desk))
+    return round_inputs.read_rates(desk, policy, _read_position(desk, policy, balances_file), replaced=_replaced(desk))
 
 
 def plan_from(desk: Desk, policy_file: Path | None, snapshot: Snapshot, but: Collection[str] = ()) -> Round:

@@ -13,7 +13,7 @@ from treasury.ledger.intents import IntentRules, commit_plan, newest_order
 from treasury.ledger.obligations import traded_on
 from treasury.ledger.plans import check_plan, plan_hash
 from treasury.money import FRACTION_DIGITS, exact, round_up
-from treasury.orders.decisions import Bounds
+from treasury.orders.payment_decisions import Bounds
 from treasury.orders.records import Intent
 from treasury.orders.states import NEVER_LEFT
 from treasury.payments.cancelling import cancel_order

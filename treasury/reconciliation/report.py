@@ -16,9 +16,9 @@ from treasury.reconciliation.breaks import Acceptance, Break, Finding, KnownBrea
 from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Verdict, verdict_of
 from treasury.reconciliation.comparison import OrderSums, compare_parts
 from treasury.reconciliation.entries import Name, StatementEntry, numbers_of
+from treasury.reconciliation.order_statement import StatementLine
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.sides import Parts
-from treasury.reconciliation.statement import StatementLine
 from treasury.reconciliation.third_side import roll_accounts
 
 

@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
 from treasury.masking import last_of
 from treasury.money import EXACT, parse_amount
-from treasury.orders.decisions import settled_amount
+from treasury.orders.payment_decisions import settled_amount
 from treasury.orders.records import Order, Quote
 from treasury.orders.rows import PayoutRow
 from treasury.orders.states import State

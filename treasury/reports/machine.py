@@ -14,7 +14,7 @@ from treasury.provider.card_users import KYC_STATUS, NOT_SET, PASSED
 from treasury.reconciliation.breaks import RESOLVED, Break
 from treasury.reconciliation.classes import BALANCE_CLASSES, BY_NAME, CLASSES, INVOICE_CLASSES
 from treasury.reconciliation.entries import StatementEntry
-from treasury.reconciliation.statement import StatementLine
+from treasury.reconciliation.order_statement import StatementLine
 from treasury.reports.results import REHEARSAL
 from treasury.texts import count_of, with_person
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from treasury.planning.offers import decimals_of
+from treasury.planning.route_offers import decimals_of
 from treasury.sheets.writing import printable
 
 if TYPE_CHECKING:

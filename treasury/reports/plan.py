@@ -430,7 +430,7 @@ def _html(page: PlanPage) -> str:
 
 
 def _workbook(page: PlanPage) -> bytes:
-    from treasury.reports.cells import Column, WrittenBook
+    from treasury.reports.book_cells import Column, WrittenBook
 
     book = WrittenBook(_time(page.made_at), f"Plan of {page.run_key}")
     sheet = book.sheet("Plan")

@@ -184,7 +184,7 @@ def write_reconciliation(out: Path, report: "Report", orders: ListedOrders) -> M
     `orders`: those that workbook and page list; `orders.csv` is in the folder of this start already.
     """
     from treasury.reports.page import write_page
-    from treasury.reports.workbook import write_workbook
+    from treasury.reports.reconciliation_book import write_workbook
 
     machine, own = as_machine(report), start_folder(out)
     write_workbook(own / "reconciliation.xlsx", machine, orders, meanings())

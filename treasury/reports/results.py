@@ -15,7 +15,7 @@ from treasury.files import copy_file, write_json
 from treasury.ledger.debits import CONVERSION
 from treasury.ledger.quotes import USED_UP
 from treasury.money import exact, format_amount
-from treasury.orders.decisions import settled_amount
+from treasury.orders.payment_decisions import settled_amount
 from treasury.orders.records import CALL, Order
 from treasury.orders.rows import COMMANDS, LeftOut
 from treasury.orders.states import OUTCOMES, Hold, State

@@ -14,7 +14,7 @@ from treasury.ledger.evidence import saw_status
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
 from treasury.money import exact
-from treasury.orders.decisions import (
+from treasury.orders.payment_decisions import (
     COUNTED,
     EvidenceRules,
     Next,

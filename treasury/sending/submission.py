@@ -16,7 +16,7 @@ from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.leaving_again import count_to_leave_again, judge_by_policy, wait_for_judgement
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import USED_UP, adopt_quote, finish_quote, last_quote, note_quote, open_quote
-from treasury.orders.decisions import (
+from treasury.orders.payment_decisions import (
     COUNTED,
     Bounds,
     EvidenceRules,

@@ -9,7 +9,7 @@ from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import WorkerThreads
 from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused, Stopped
 from treasury.ledger.ledger import Ledger
-from treasury.orders.decisions import EvidenceRules
+from treasury.orders.payment_decisions import EvidenceRules
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold, State

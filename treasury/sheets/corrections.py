@@ -25,8 +25,8 @@ from treasury.sheets.beneficiaries import CEILING, FIELD
 from treasury.sheets.cell_texts import harmless, marked_apostrophe
 from treasury.sheets.cells import CONTROL, BadCell, Cell, Line, Table, Typed, is_filled
 from treasury.sheets.control import COLUMNS, read_control
+from treasury.sheets.file_lines import read_table
 from treasury.sheets.headers import PROBLEM, STATUS, Layout, texts_of
-from treasury.sheets.opening import read_table
 from treasury.sheets.reading import UNSEEN
 from treasury.sheets.writing import write_plain_book, write_plain_csv
 

@@ -25,9 +25,9 @@ from treasury.sheets.cell_texts import (
     unit_fault,
 )
 from treasury.sheets.cells import HEADER_WITHIN, BadCell, Cell, Line, Table, Typed, file_problem, is_filled
+from treasury.sheets.file_lines import read_table
 from treasury.sheets.headers import Header, Layout, Mappings, find_header
 from treasury.sheets.hidden_ranges import MERGED, SHOWN_BY_RULE, hidden_in_ranges
-from treasury.sheets.opening import read_table
 
 PLACEHOLDER = "0"
 """Stands for the reference, which only the run knows, while a row is judged."""

@@ -22,10 +22,10 @@ from treasury.provider.orders import DepositAddress, Pay, Payout, Withdraw
 from treasury.provider.reach import BANK_FIELDS, DEBITED, DIRECT, NETWORKS, PURPOSES, QUOTED, Reach
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.sheets import (
-    balances,
+    balances_sheet,
     beneficiaries,
-    card_users,
-    deposit_addresses,
+    card_users_sheet,
+    deposit_addresses_sheet,
     invoices,
     qr_codes,
     statement,
@@ -299,7 +299,7 @@ def _codes() -> Template:
 
 
 def _addresses() -> Template:
-    columns = (_own("row_ref"), *(column_of(DepositAddress, name) for name in deposit_addresses.SENT))
+    columns = (_own("row_ref"), *(column_of(DepositAddress, name) for name in deposit_addresses_sheet.SENT))
     rows = tuple(
         {"row_ref": f"{EXAMPLE}{number}", "currency": currency, "customer_ref_id": "customer-1"}
         for number, currency in enumerate(("USDT_TRC20", "ETH"), 1)
@@ -322,10 +322,10 @@ def _invoices() -> Template:
 
 def _card_users() -> Template:
     models: Mapping[str, type[BaseModel]] = {"user_xid": CreateCardUserWithKycLink, "level_name": KycLink}
-    plain = [name for name in card_users.LAYOUT.known if name not in card_users.IDENTITY]
+    plain = [name for name in card_users_sheet.LAYOUT.known if name not in card_users_sheet.IDENTITY]
     columns = (
         *(column_of(models.get(name, CreateCardUserWithKycLink), name) for name in plain),
-        *(_of_identity(column, *place) for column, place in card_users.IDENTITY.items()),
+        *(_of_identity(column, *place) for column, place in card_users_sheet.IDENTITY.items()),
     )
     rows = tuple(
         {"user_xid": f"{EXAMPLE}{number}", "email": f"user{number}@example.com", "user_name": f"user{number}"}
@@ -344,7 +344,7 @@ def _of_identity(column: str, name: str, member: str) -> TemplateColumn:
     }
     field = column_of(models[name], member)
     note = field.note.removesuffix(" Required.")
-    if column in card_users.IMAGES:
+    if column in card_users_sheet.IMAGES:
         note = f"File of an image, JPEG or PNG, beside the sheet: {member} of the document."
     need = Need.SOMETIMES if field.need is Need.YES else Need.NO
     said = "Required with identity data." if field.need is Need.YES else "Optional."
@@ -359,7 +359,7 @@ def _balances() -> Template:
         "left out, when the file was last changed.",
     }
     rows = ({"currency": f"{EXAMPLE}USDT", "available": "12000"}, {"currency": f"{EXAMPLE}BTC", "available": "0.42"})
-    return Template("balances", _columns(balances.LAYOUT, notes, ("available",)), rows)
+    return Template("balances", _columns(balances_sheet.LAYOUT, notes, ("available",)), rows)
 
 
 def _statement() -> Template:

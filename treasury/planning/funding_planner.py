@@ -8,7 +8,7 @@ from treasury.money import ZERO, exact, format_amount, round_up, sums_of
 from treasury.planning.funding_trades import FundingTrade
 from treasury.planning.market import DIGITS
 from treasury.planning.position import Obligation, Snapshot, position_of
-from treasury.planning.rebalancing import Rebalancing, plan_obligations
+from treasury.planning.round_planner import Rebalancing, plan_obligations
 from treasury.planning.trades import Side, SkippedTrade, Trade
 from treasury.policy.model import Policy
 from treasury.policy.tables import BPS

@@ -17,7 +17,7 @@ from treasury.provider.orders import DepositAddress, VerifyDepositAddress
 from treasury.provider.refusals import RefusalKind
 from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
-from treasury.sheets.deposit_addresses import LAYOUT, AddressRow, read_deposit_addresses
+from treasury.sheets.deposit_addresses_sheet import LAYOUT, AddressRow, read_deposit_addresses
 from treasury.sheets.headers import read_mappings
 from treasury.sheets.reading import Sheet
 from treasury.sheets.writing import write_csv

@@ -7,7 +7,7 @@ from typing import Any
 
 from treasury.files import write_text
 from treasury.money import canonical, parse_amount
-from treasury.planning.rebalancing import Rebalancing
+from treasury.planning.round_planner import Rebalancing
 from treasury.reports.markup import rendered
 from treasury.texts import without_markup
 

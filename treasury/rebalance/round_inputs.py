@@ -20,7 +20,7 @@ from treasury.orders.records import Order
 from treasury.orders.states import OPEN, State
 from treasury.payments.desk import Desk
 from treasury.planning.market import Seen, assets_of, judge_rates, pairs_of, worth_of
-from treasury.planning.payouts import add_sums
+from treasury.planning.payout_planner import add_sums
 from treasury.planning.position import (
     InFlight,
     Obligation,
@@ -37,7 +37,7 @@ from treasury.provider.conversion import ConversionRate, ConversionRateRecord
 from treasury.provider.engine import NoResponse
 from treasury.provider.engine_choice import open_engine
 from treasury.provider.funds import PartnerBalance
-from treasury.sheets.balances import read_balances, read_rates_sheet
+from treasury.sheets.balances_sheet import read_balances, read_rates_sheet
 from treasury.texts import with_person
 
 LOG = logging.getLogger("treasury")

@@ -22,7 +22,7 @@ from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.money import exact, sums_of
-from treasury.orders.decisions import settled_amount
+from treasury.orders.payment_decisions import settled_amount
 from treasury.orders.records import Intent, Order
 from treasury.orders.rows import BENEFICIARY_OBJECTS
 from treasury.orders.states import NEVER_RELEASED, Hold, State

@@ -10,7 +10,7 @@ from typing import Any
 
 from treasury.concurrency.batches import Packed
 from treasury.money import ZERO, canonical, exact, format_amount, round_up
-from treasury.orders.decisions import Bounds
+from treasury.orders.payment_decisions import Bounds
 from treasury.orders.records import Intent, Quote, duplicate_key
 from treasury.orders.rows import WAYS, LeftOut, PayoutRow, Route, Way
 from treasury.planning.funding_trades import FundingTrade, bounds_of, debits_of

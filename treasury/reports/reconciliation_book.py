@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.files import write_bytes
-from treasury.reports.cells import Column, WrittenBook, set_widths
+from treasury.reports.book_cells import Column, WrittenBook, set_widths
 from treasury.reports.figures import (
     AGES,
     BALANCE_LINES,
