@@ -21,7 +21,7 @@ from treasury.orders.rows import COMMANDS, LeftOut
 from treasury.orders.states import OUTCOMES, Hold, State
 from treasury.reports.details import COLUMNS as DETAILS
 from treasury.reports.details import Details
-from treasury.reports.result_book import ResultBook
+from treasury.reports.plain_book import ResultBook
 from treasury.reports.starts import start_folder
 from treasury.sheets.writing import write_csv
 from treasury.texts import with_person, without_markup
