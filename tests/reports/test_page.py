@@ -153,6 +153,7 @@ def test_an_amount_is_shown_with_the_decimals_of_its_asset(
         (rich_machine("incomplete"), "Incomplete: this report cannot be signed yet"),
         (rich_machine("warnings"), "Nothing is broken; 65 items to look at"),
         (one_order_machine(), "Nothing is wrong; 1 order still on the way"),
+        (one_order_machine() | {"counts": {"amount_mismatch": 1}}, "Nothing is wrong; money is still on the way"),
         (empty_machine(), "Nothing to reconcile: the ledger holds no orders here"),
         (empty_machine(counts={"matched": 1200}), "Both sides agree on 1,200 orders"),
     ],

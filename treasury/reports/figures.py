@@ -216,7 +216,7 @@ def headline(machine: Machine) -> str:
         "incomplete": "Incomplete: this report cannot be signed yet",
         "breaks": f"{count_of(stand, 'break')} to clear",
         "warnings": f"Nothing is broken; {count_of(stand, 'item')} to look at",
-        "pending": f"Nothing is wrong; {count_of(on_the_way, 'order')} still on the way",
+        "pending": f"Nothing is wrong; {count_of(on_the_way, 'order') if on_the_way else 'money is'} still on the way",
         "reconciled": f"Both sides agree on {count_of(orders, 'order')}",
     }
     if not orders and machine["verdict"] == "reconciled":
