@@ -14,6 +14,7 @@ from treasury.orders.payment_decisions import (
     QueryResult,
     as_paid,
     bounds_of,
+    certain_end,
     is_foreign,
     judge_absence,
     judge_query,
@@ -162,6 +163,12 @@ def bound(**changes: Any) -> Bounds:
         ({"pay_amount": None}, bound(), "incomplete"),
         ({"fee": Decimal(5), "fee_currency": "ETH"}, bound(), None),
         ({"fee": Decimal(5), "fee_currency": "ETH"}, bound(max_fee=Decimal(9)), "fee is taken in ETH"),
+        ({"fee": Decimal(5), "fee_currency": "USDT"}, bound(max_fee=Decimal(9), fee_currency="USDT"), None),
+        (
+            {"fee": Decimal(5), "fee_currency": "EUR"},
+            bound(max_fee=Decimal(9), fee_currency="USDT"),
+            "in EUR, not in USDT",
+        ),
         ({}, bound(max_rate=Decimal(2)), "does not say its rate"),
         ({}, bound(min_rate=Decimal(2)), "does not say its rate"),
         ({"rate": Decimal(2)}, bound(min_rate=Decimal(2), max_rate=Decimal(2)), None),
@@ -226,6 +233,11 @@ def test_only_two_absences_far_apart_of_what_was_never_shown_are_evidence(
     changes: Mapping[str, Any], later_ms: int, following: Next
 ) -> None:
     assert judge_absence(order(**changes), None, NOW + later_ms, None, RULES) is following
+
+
+def test_a_quote_that_shows_no_end_lives_as_long_as_the_service_says_quotes_do_and_the_margin() -> None:
+    assert certain_end(confirmed_quote(ends_at=None), RULES) == NOW - 60_000 + 86_400_000 + 300_000
+    assert certain_end(confirmed_quote(), RULES) == NOW + 300_000
 
 
 def confirmed_quote(**changes: Any) -> Quote:
