@@ -162,7 +162,7 @@ def test_a_deposit_that_the_service_takes_back_is_named_until_a_person_accepts_i
         report = morning(office)
         [found] = [each for each in report["breaks"] if each["request_id"] == name]
         assert (found["class"], found["amount"], report["verdict"]) == ("reversed_after_final", amount, "breaks")
-        said = f"deposit {name}: {amount} USDT_TRC20 had come, and were taken back: it is shown with {status} now"
+        said = f"deposit {name}: {amount} USDT_TRC20 had come, and were taken back: the service shows {status} now"
         assert said in found["evidence"]
         proxy.planted = {}
         assert "reversed_after_final" in standing(morning(office)), "only a person ends it"

@@ -35,7 +35,6 @@ def ended_by_another_policy(
     return Ended(process.returncode, out, err)
 
 
-@pytest.mark.proof
 @pytest.mark.costly("a command as a process, and a run")
 def test_a_policy_that_is_adopted_after_the_conversions(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], tmp_path: Path

@@ -79,7 +79,6 @@ def test_an_interrupted_run_finishes_what_is_on_its_way_and_goes_on_where_it_was
     assert len(service.came) == ROWS
 
 
-@pytest.mark.proof
 @pytest.mark.costly("a long run, twice")
 def test_an_interrupted_run_of_quotes_sends_nothing_more_and_goes_on_where_it_was(
     open_office: Callable[..., Office], open_sandbox: Callable[..., RunningSandbox], tmp_path: Path

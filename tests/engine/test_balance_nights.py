@@ -189,8 +189,8 @@ def test_a_report_that_could_not_read_a_balance_waits_for_a_person_until_one_can
         service.plans["/v1/balance/partner"] = [answer]
         clock_of(desk).move(DAY)
         verdict = night(desk, tmp_path / f"{number}")["verdict"]
-        said.append((verdict, [each for each in standing_of(desk)["needs"] if "could not read" in each]))
-    need = "the last report could not read, or not explain, everything of USDT_TRC20: treasury reconcile"
+        said.append((verdict, [each for each in standing_of(desk)["needs"] if "is incomplete" in each]))
+    need = "the last report is incomplete: a balance was not read, or sums differ: USDT_TRC20: treasury reconcile"
     waits = ("incomplete", [f"{need}; if it stays, ask the service"])
     assert said == [("reconciled", []), ("reconciled", []), waits, ("reconciled", [])]
 

@@ -31,7 +31,7 @@ from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 from treasury.sandbox import RunningSandbox
 
-pytestmark = [pytest.mark.both_databases, pytest.mark.every(2)]
+pytestmark = pytest.mark.both_databases
 
 CLASS = "changed_in_ledger"
 STATEMENT = "order_no,currency,amount,status,date,order_type\nX1,USDT_TRC20,10,99,{day},charge\n"

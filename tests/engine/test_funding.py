@@ -295,7 +295,6 @@ def spec_of(folder: Path, sandbox: Any, key_file: Path, rules: Path) -> dict[str
 @RUNS
 @pytest.mark.parametrize(("point", "hits"), halves(POINTS)[0])
 @pytest.mark.costly("up to four processes")
-@pytest.mark.every(2)
 def test_killed_anywhere_it_is_funded_and_paid_once(
     start_sandbox: Any, tmp_path: Path, key_file: Path, point: str, hits: int
 ) -> None:

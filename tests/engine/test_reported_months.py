@@ -25,7 +25,6 @@ def this_month(desk: Desk) -> str:
     return Policy().day_of(desk.ledger.now())[:7]
 
 
-@pytest.mark.every(2)
 @pytest.mark.both_databases
 @pytest.mark.parametrize("is_on_top", [True, False])
 @pytest.mark.parametrize("first", [None, "1"])

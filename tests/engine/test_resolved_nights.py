@@ -13,14 +13,14 @@ from tests.engine.nights import DAY, OpenDesk, balance, classes, month_of
 from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
+from treasury.call.calls import send_operation
 from treasury.orders.states import State
 from treasury.payments.desk import Desk
-from treasury.payments.resolving import resolve_as_ended, resolve_as_sent
+from treasury.payments.resolving import resolve_as_ended, resolve_as_not_sent, resolve_as_sent
+from treasury.provider.orders import Pay
 from treasury.provider.service_rules import ServiceRules
 from treasury.reports.results import next_action
 from treasury.sandbox.behaviour import Behaviour
-
-pytestmark = pytest.mark.every(2)
 
 BALANCE, AS_PAID = "/v1/balance/partner", {"currency": "USDT_TRC20"}
 EARLIER, LOST = ("z", "5", "12345670099"), ("a", "10", "12345670001")
@@ -150,5 +150,40 @@ def test_a_payment_that_the_service_shows_otherwise_says_what_a_person_does_and_
     [order] = desk.ledger.orders()
     said = next_action(order)
     assert (order.state, f"treasury resolve {order.request_id} " in said) == (State.UNKNOWN, True), said
-    [decision] = resolve_as_ended(desk, order.request_id, State.SETTLED, None, by="Ana", why="its support says 9.99")
+    who = {"by": "Ana", "why": "its support says 9.99"}
+    assert " --as settled" in said, said
+    for refused in (
+        resolve_as_ended(desk, order.request_id, State.FAILED, None, **who),
+        resolve_as_not_sent(desk, order.request_id, **who),
+    ):
+        assert [(each.done, each.order.state) for each in refused] == [(False, State.UNKNOWN)], refused
+    [decision] = resolve_as_ended(desk, order.request_id, State.SETTLED, None, **who)
     assert (decision.done, decision.order.state) == (True, State.SETTLED)
+
+
+TAKEN = [
+    ({"status": 88}, ["60"]),
+    ({"status": 22}, ["60"]),
+    ({"order_amount": "45"}, ["15"]),
+    ({"currency": "EUR"}, ["60"]),
+    ({"fee": "1"}, []),
+    ({"order_amount": "60.0"}, []),
+]
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(("later", "told"), TAKEN, ids=str)
+def test_a_pay_in_that_brings_less_than_it_had_is_told_until_a_person_accepts_it(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, later: dict[str, Any], told: list[str]
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plans |= {"/v1/order/pay": [accepted], QUERY: [lambda _: ABSENT], BALANCE: [ok(balance="100")]}
+    fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
+    send_operation(desk, Pay(request_id="in-1", amount="60", **fields))
+    came: dict[str, Any] = {"status": 99, "currency": "USDT_TRC20", "order_amount": "60", "order_no": "P9"}
+    for number, shows in enumerate((came, came | later, came)):
+        service.plans[QUERY] = [shown(**shows)]
+        report = night(desk, tmp_path / f"{number}")
+        found = [each["amount"] for each in report["breaks"] if each["class"] == "reversed_after_final"]
+        assert found == (told if number else [])
+        clock_of(desk).move(DAY)

@@ -45,8 +45,6 @@ from treasury.provider.service_rules import ServiceRules
 from treasury.rebalance import rebalancing, trade_orders
 from treasury.sandbox.behaviour import Behaviour
 
-pytestmark = pytest.mark.every(2)
-
 D = Decimal
 ADA = {"by": "Ada Example", "why": "the service's support says so"}
 RATES = "max_rate_age_seconds = 86400"

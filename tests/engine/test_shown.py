@@ -155,10 +155,10 @@ def test_what_a_person_does_about_an_order_that_ended_otherwise_than_it_was_mean
     order = executed(desk, service)
     service.plan(QUERY, lambda body: ok(request_id=body["request_id"], status=99, currency="USDT", order_amount="1900"))
     order = desk.submission.ask(order)
-    assert (order.state, "--as settled, or --as failed" in next_action(order)) == (State.UNKNOWN, True), order
+    assert (order.state, "--as settled" in next_action(order)) == (State.UNKNOWN, True), order
     [told] = resolve_as_sent(desk, order.request_id, by="Ana", why="looked at the portal")
     assert not told.done
-    assert told.says.endswith(f"treasury resolve {order.request_id} --as settled, or --as failed"), told.says
+    assert told.says.endswith(f"treasury resolve {order.request_id} --as settled"), told.says
     [ended] = resolve_as_ended(desk, order.request_id, State.SETTLED, None, by="Ana", why="its support says so")
     assert ended.order.state is State.SETTLED
 

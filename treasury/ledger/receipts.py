@@ -12,7 +12,7 @@ from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import IS_FOUND, Stream, last_answers
 from treasury.ledger.sweeps import RECEIPT
-from treasury.money import is_same_currency
+from treasury.money import family_of, is_same_currency
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.classes import Answer
 from treasury.reconciliation.entries import Name
@@ -92,14 +92,14 @@ def taken_back(ledger: Ledger, sweep_id: int, receipts: Iterable[Mapping[str, An
     is_reported = schema.sweeps.c.id.in_(select(schema.reports.c.sweep_id))
     with ledger.snapshot() as stream:
         before = last_answers(stream, sweep_id, shown, IS_FOUND & is_whole & is_reported)
-    found = ((name, *credit_of(row), json.loads(row.service_side).get("seen_amount")) for name, row in before.items())
-    less = {name: (currency, _less(credited, amount, shown[name])) for name, currency, credited, amount in found}
+    less = {name: (credit_of(row)[0], _less(row, shown[name])) for name, row in before.items()}
     return {name: (currency, amount) for name, (currency, amount) in less.items() if amount > 0}
 
 
-def _less(credited: Decimal, amount: str | None, now: Mapping[str, Any]) -> Decimal:
+def _less(before: Any, now: Mapping[str, Any]) -> Decimal:
     """Return how much less a receipt has brought now: all of it, or what its amount is smaller by."""
-    if now["status"] != OrderStatus.SUCCESS:
+    (currency, credited), amount = credit_of(before), json.loads(before.service_side).get("seen_amount")
+    if now["status"] != OrderStatus.SUCCESS or family_of(now.get("seen_currency") or currency) != family_of(currency):
         return credited
     if not credited or amount is None or (shown := now.get("seen_amount")) is None:
         return Decimal(0)

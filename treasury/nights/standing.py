@@ -120,7 +120,9 @@ def _overdue(found: Mapping[str, Any], late_hours: float) -> Iterator[RequiredAc
     if last and "reconcile" not in last:
         yield RequiredAction("no report of everything was made yet", OPERATOR, None, "treasury reconcile")
     if found["incomplete"]:
-        what = f"the last report could not read, or not explain, everything of {', '.join(found['incomplete'])}"
+        what = (
+            f"the last report is incomplete: a balance was not read, or sums differ: {', '.join(found['incomplete'])}"
+        )
         yield RequiredAction(what, OPERATOR, last["reconcile"], "treasury reconcile; if it stays, ask the service")
     if found["breaks"]:
         what = f"{count_of(len(found['breaks']), 'open break')} of the last report"

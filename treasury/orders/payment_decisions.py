@@ -46,6 +46,11 @@ def disagreements(order: Order, seen: SeenOrder) -> list[str]:
     ]
 
 
+def was_paid(order: Order) -> bool:
+    """Tell whether the service shows that an order was paid; of the record of another order only its status is kept."""
+    return order.status is OrderStatus.SUCCESS and order.order_no is not None
+
+
 def goes_elsewhere(payload: Mapping[str, Any], seen: SeenOrder) -> bool:
     """Tell whether a withdrawal is shown with another address or tag than was asked for. What is not shown, or is
     masked, is no other one.

@@ -22,7 +22,7 @@ from treasury.ledger.intents import judge_anew
 from treasury.ledger.leaving_again import judge_by_policy
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
-from treasury.orders.payment_decisions import certain_end, disagreements, has_ended
+from treasury.orders.payment_decisions import certain_end, disagreements, has_ended, was_paid
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import ON_A_PERSONS_WORD, Order
 from treasury.orders.states import NEVER_RELEASED, STEPS, Event, Hold, State
@@ -286,6 +286,8 @@ def _as_ended(desk: Desk, order: Order, ending: State, order_no: str | None, wor
         return Decision(order, False, f"the service could not be asked ({error}); try again")
     if order.state not in STEPS[Event.RESOLVE_SETTLED].sources:
         return Decision(order, order.state is ending, f"the service shows it: {order.state.outcome}")
+    if ending is State.FAILED and was_paid(order):  # else it could be paid once more
+        return Decision(order, False, "the service shows that it was paid, with other amounts: --as settled says so")
     if order_no is not None and order.order_no not in (None, order_no):
         return Decision(order, False, f"the service shows it as order {order.order_no}, not {order_no}: look again")
     event = Event.RESOLVE_SETTLED if ending is State.SETTLED else Event.RESOLVE_FAILED
@@ -312,7 +314,8 @@ def _as_sent(desk: Desk, order: Order, word: Word, *, alone: bool) -> Decision:
     if differs:
         how = "it stays as it is"
         if order.state is State.UNKNOWN:
-            how += f"; once you know how it ended: treasury resolve {order.request_id} --as settled, or --as failed"
+            ways = "--as settled" if was_paid(order) else "--as settled, or --as failed"
+            how += f"; once you know how it ended: treasury resolve {order.request_id} {ways}"
         elif order.operation == CONVERSION:
             how = "another conversion: treasury cancel ends this one"
         return Decision(order, False, f"{'; '.join(differs)}: {how}")

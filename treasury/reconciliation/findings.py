@@ -223,8 +223,8 @@ def of_receipts(
 
 def _reversed(receipt: Mapping[str, Any], currency: str, brought: Decimal) -> Finding:
     named, kind = receipt["request_id"], "deposit" if receipt.get("order_type") == "charge" else "pay-in"
-    said = f"{kind} {named}: {canonical(brought)} {currency} had come, and were taken back: it is shown with "
-    said, operation = said + f"{receipt['status']} now", receipt["operation"]
+    came, now = f"{canonical(brought)} {currency} had come", f"the service shows {receipt['status']} now"
+    said, operation = f"{kind} {named}: {came}, and were taken back: {now}", receipt["operation"]
     return Finding(named, "reversed_after_final", named, currency, brought, brought, said, operation=operation)
 
 

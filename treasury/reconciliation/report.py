@@ -39,7 +39,7 @@ class ReconciliationInput:
     receipts: Sequence[Mapping[str, Any]] = ()
     """Both sides of pay-ins of ours, and of deposits that notifications told of."""
     taken_back: Mapping[str, tuple[str, Decimal]] = field(default_factory=dict)
-    """Currency and amount of what pay-ins and deposits that came to nothing had brought by the whole report before."""
+    """Receipt -> currency and amount that it had brought by the whole report before, and has not now."""
     issued: Collection[str] = ()
     """Keyed hashes of the deposit addresses that customers were given."""
     statement: Sequence[StatementLine] = ()

@@ -15,7 +15,7 @@ from treasury.files import copy_file, write_json
 from treasury.ledger.debits import CONVERSION
 from treasury.ledger.quotes import USED_UP
 from treasury.money import exact, format_amount
-from treasury.orders.payment_decisions import settled_amount
+from treasury.orders.payment_decisions import settled_amount, was_paid
 from treasury.orders.records import CALL, Order
 from treasury.orders.rows import COMMANDS, LeftOut
 from treasury.orders.states import OUTCOMES, Hold, State
@@ -104,10 +104,10 @@ UNSENT_ACTIONS: Mapping[str, str] = {
 """How the reason of a row begins that was not sent -> what a person does about it."""
 
 DISPUTED = (
-    "ask the service's support why it shows it otherwise than it was meant; then say how it ended: treasury resolve "
-    "{request_id} --as settled, or --as failed"
+    "the service shows its end with another amount or currency than was sent: ask its support, then "
+    "treasury resolve {request_id} --as {end}"
 )
-"""The next action of a row whose end the service shows, and other amounts: waiting changes nothing."""
+"""The next action of a row that no waiting ends."""
 
 EXCUSED = " (where the policy lists nobody, duplicate_ok in its row does it, too)"
 
@@ -244,7 +244,8 @@ def _action(order: Order, by: Order | None) -> str:
     is_disputed = order.state is State.UNKNOWN and order.status is not None and order.status.is_final
     decision = DISPUTED if is_disputed else HELD_ACTIONS.get(order.hold_kind or "")
     if decision is not None:
-        return decision.format(request_id=order.request_id + SAID, run_key=order.run_key + SAID)
+        end = "settled" if was_paid(order) else "failed"
+        return decision.format(request_id=order.request_id + SAID, run_key=order.run_key + SAID, end=end)
     for reason, action in UNSENT_ACTIONS.items() if order.state is State.PREPARED else ():
         if (order.reason or "").startswith(reason):
             return action.format(request_id=order.request_id, said=SAID)
