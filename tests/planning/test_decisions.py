@@ -360,6 +360,26 @@ def test_only_a_conversion_may_be_shown_in_what_it_brings(
 
 
 @pytest.mark.parametrize(
+    ("amount", "arrives", "brought"),
+    [
+        ("9", None, "9"),
+        ("9", "9", "9"),
+        ("10", "9", "9"),  # with the fee, and without it
+        ("9", "8", "9"),  # as quoted; that less arrived is told by the report
+        ("10", "8", "8"),
+        ("10", "0", "10"),  # nothing has arrived yet
+    ],
+)
+def test_a_conversion_may_be_shown_with_the_fee_of_what_it_brings(
+    amount: str, arrives: str | None, brought: str
+) -> None:
+    arrived = None if arrives is None else Decimal(arrives)
+    seen = SeenOrder(currency="USDT", amount=Decimal(amount), arrive_amount=arrived, fee=Decimal(1))
+    read = as_paid(seen, order(**CONVERTED, receive_amount=Decimal(9)), ServiceRules())
+    assert (read.receive_currency, read.receive_amount) == ("USDT", Decimal(brought))
+
+
+@pytest.mark.parametrize(
     ("known", "fee", "fee_currency", "read_as"),
     [
         (None, Decimal(1), None, "USDT"),

@@ -387,12 +387,14 @@ def test_a_conversion_found_by_its_order_number_is_so_after_a_restart(tmp_path: 
 
 
 def test_a_conversion_is_shown_in_what_is_paid_or_received() -> None:
-    for shown_in, pays in (("paid", True), ("received", False)):
+    for shown_in, pays in (("paid", True), ("received", False), ("gross", False)):
         with behaving(conversion_shown_in=shown_in) as teller:
             quoted, _ = teller.convert("x-1")
             record = teller.query("x-1")["data"]
-            expected = ("payCurrency", "payAmt") if pays else ("settleCurrency", "settleAmt")
-            assert (record["currency"], record["order_amount"]) == tuple(quoted[name] for name in expected)
+            currency, amount = ("payCurrency", "payAmt") if pays else ("settleCurrency", "settleAmt")
+            with_fee = Decimal(quoted["feeAmt"]) if shown_in == "gross" else 0
+            assert record["currency"] == quoted[currency]
+            assert Decimal(record["order_amount"]) == Decimal(quoted[amount]) + with_fee
             assert record["arrive_amount"] == ("" if pays else quoted["settleAmt"])
 
 

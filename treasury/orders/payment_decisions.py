@@ -88,19 +88,23 @@ def over_bound(order: Order, fee_on_top: Collection[str]) -> Decimal | None:
 
 
 def as_paid(seen: SeenOrder, order: Order, service: ServiceRules) -> SeenOrder:
-    """The shown order with its amounts reassigned if the service shows it in the currency that arrives."""
+    """The shown order with its amounts reassigned if the service shows it in the currency that arrives.
+
+    Its amount may be what arrives, or that with the fee: it is what arrives where it was quoted or nothing else is.
+    """
     if seen.receive_currency is not None or seen.currency in (None, order.currency):
         return seen
     if seen.currency != order.receive_currency or not service.shows_what_arrives(CATALOGUE[order.operation]):
         return seen
     quoted = order.fee is not None or seen.fee is None
+    as_quoted = seen.amount == order.receive_amount
     return replace(
         seen,
         currency=None,
         amount=None,
         fee_currency=seen.fee_currency if quoted else seen.fee_currency or seen.currency,
         receive_currency=seen.currency,
-        receive_amount=seen.amount,
+        receive_amount=seen.amount if as_quoted else seen.arrive_amount or seen.amount,
     )
 
 

@@ -96,7 +96,9 @@ class Behaviour(BaseModel):
     conversion_found_by: Literal["xid", "quote_id", "order_no", "nothing"] = Field(
         "xid", description="xid, quote_id, order_no or nothing"
     )
-    conversion_shown_in: Literal["paid", "received"] = Field("paid", description="paid or received")
+    conversion_shown_in: Literal["paid", "received", "gross"] = Field(
+        "paid", description="paid, received, or gross: received, with the fee"
+    )
     payout_shown_in: Literal["paid", "received"] = Field("paid", description="paid or received")
 
     # What a deposit is of: `handlers.withdrawals` and `handlers.payins`.

@@ -27,7 +27,7 @@ def query_transaction(world: World, asked: QueryTransaction) -> Mapping[str, Any
         "order_no": order.order_no,
         "request_id": order.request_id,
         "partner_id": world.settings.partner_id,
-        **(_received if shown_in.get(order.order_type) == "received" else _paid)(order),
+        **AMOUNTS[shown_in.get(order.order_type, "paid")](order),
         "order_type": order.order_type,
         "finish_time": "" if order.finished_at is None else str(int(order.finished_at)),
         "status": order.status,
@@ -67,6 +67,16 @@ def _received(order: Order) -> dict[str, Any]:
         "arrive_amount": order.credit,
         "fee_amount": ZERO,
     }
+
+
+def _gross(order: Order) -> dict[str, Any]:
+    """Amounts in the currency that arrives: before its fee, after it, and the fee."""
+    credit = order.credit or ZERO
+    return {**_received(order), "order_amount": credit + order.fee, "fee_amount": order.fee}
+
+
+AMOUNTS = {"paid": _paid, "received": _received, "gross": _gross}
+"""How a service may show the amounts of an order in two currencies (`Behaviour`)."""
 
 
 def query_fiat_payout(world: World, asked: QueryFiatPayout) -> Mapping[str, Any] | None:
