@@ -28,7 +28,6 @@ from treasury.ledger import schema
 from treasury.ledger.backup import make_backup
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.migrations import READS_UNRELEASED
 from treasury.ledger.restore import restore_backup
 from treasury.orders.states import Event, State
 from treasury.settings import Settings, read_settings
@@ -260,6 +259,7 @@ def test_what_is_no_backup_of_ours_is_refused(backup: Path, tmp_path: Path) -> N
     repack(backup, tmp_path / "newer", lambda manifest: manifest | {"format": 2})
     repack(backup, tmp_path / "newer-ledger", lambda manifest: manifest | {"schema": "999"})
     repack(backup, tmp_path / "unreleased", lambda manifest: manifest | {"schema": "9"})
+    repack(backup, tmp_path / "of before", lambda manifest: manifest | {"schema": "106"})
     repack(backup, tmp_path / "odd", lambda manifest: [manifest])
     repack(backup, tmp_path / "number", lambda manifest: manifest | {"schema": 2})
     repack(backup, tmp_path / "counts", lambda manifest: manifest | {"counts": {"runs": 1, "orders": 1, "journal": 1}})
@@ -269,7 +269,8 @@ def test_what_is_no_backup_of_ours_is_refused(backup: Path, tmp_path: Path) -> N
         "foreign": "not a backup",
         "newer": "install a newer treasury-flows",
         "newer-ledger": "install a newer treasury-flows",
-        "unreleased": f"holds a ledger of format 9, .* restore it with commit {READS_UNRELEASED} ",
+        "unreleased": "holds a ledger of format 9, .* restore it with commit 6559679 ",
+        "of before": "holds a ledger of format 106, .* restore it with commit 35a018f ",
         "odd": "damaged",
         "number": "damaged",
     }

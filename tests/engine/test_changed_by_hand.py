@@ -15,8 +15,7 @@ from tests.moved_clock import clock_of
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan
-from treasury.ledger.migrations.versions.v0106_payees import seal_orders
-from treasury.ledger.seals import is_sealed_order, seal_order
+from treasury.ledger.seals import is_sealed_order
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.records import Intent
 from treasury.orders.states import Hold, State
@@ -192,15 +191,3 @@ def test_what_ended_unpaid_is_not_paid_again_with_the_content_of_another_row(
     changed, other = remaining_of(desk, "run")
     assert (changed.row_ref, changed.payload, changed.reason) == ("a", None, NOT_KEPT)
     assert (other.payload or {})["amount"] == "20"
-
-
-@pytest.mark.both_databases
-@pytest.mark.parametrize("first", [100, 104, 105, 106])
-def test_an_older_ledger_is_sealed_anew_and_what_was_changed_stays_so(desk: Desk, recorded: Path, first: int) -> None:
-    assert set(start(desk, recorded).values()) == {"settled"}
-    for order in desk.ledger.orders():
-        change(desk, order.row_ref, checksum=seal_order(desk.ledger.key, order, first))
-    change(desk, "b", amount="2000")
-    desk.ledger.write(lambda connection: seal_orders(connection, desk.ledger.key, first, 107))
-    sealed = {order.row_ref: is_sealed_order(desk.ledger.key, order) for order in desk.ledger.orders()}
-    assert sealed == {"a": True, "b": False, "c": True}

@@ -28,7 +28,7 @@ from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.database import CLOSED, OPEN_IT, open_engine, serialize, sqlite_file
-from treasury.ledger.migrations import READS_UNRELEASED, check_readable, is_unreleased, read_meta, tables_of
+from treasury.ledger.migrations import check_readable, last_reader, read_meta, tables_of
 from treasury.private_files import make_folder, read_private, why_unread
 from treasury.settings import Settings
 
@@ -329,10 +329,10 @@ def _verified(archive: zipfile.ZipFile, file: Path) -> Manifest:
     if MANIFEST not in archive.namelist():
         raise InputError(f"{file} is not a backup of treasury-flows")
     said: dict[str, Any] = json.loads(archive.read(MANIFEST))
-    if is_unreleased(said["schema"]):
+    if (reader := last_reader(said["schema"])) is not None:
         raise InputError(
             f"the backup {file} holds a ledger of format {said['schema']}, of before the first release, and nothing "
-            f"was restored: restore it with commit {READS_UNRELEASED} of treasury-flows, the last that reads it, and "
+            f"was restored: restore it with commit {reader} of treasury-flows, the last that reads it, and "
             "finish or cancel there what is open in it"
         )
     if said["format"] != FORMAT or not said["schema"].isdecimal() or int(said["schema"]) > int(schema.VERSION):

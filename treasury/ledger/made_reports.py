@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, func, insert, literal, not_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, func, insert, literal, not_, or_, select
 
 from treasury.approving.tokens import Verb
 from treasury.concurrency.batches import batched
@@ -250,16 +250,6 @@ def changed_reports(ledger: Ledger, sweep_id: int | None = None) -> dict[int, Ch
             found[row.sweep_id] = ChangedReport(row.as_of, now[:8])
         before = row.sweep_id
     return found
-
-
-def seal_reports(connection: Connection, key: LedgerKey) -> None:
-    """Seal every report as it is: those of ledgers of before format 107 were not."""
-    table = schema.reports
-    rows = connection.execute(select(table)).fetchall()
-    breaks = _seals_of_breaks(connection.execute, key, [each.sweep_id for each in rows])
-    for row, checksum in zip(rows, _seal(connection, key, [each._mapping for each in rows]), strict=True):
-        sealed = update(table).where(table.c.sweep_id == row.sweep_id)
-        connection.execute(sealed.values(checksum=checksum, breaks=breaks[row.sweep_id]))
 
 
 def last_report(ledger: Ledger, scope: Scope, sweep_id: int) -> Any | None:

@@ -77,29 +77,21 @@ OF_A_FIRST_RUN = (0, 1)
 """`absences_needed` before and after a machine's first run asked: changed for many orders at once, and not sealed."""
 
 
-def seal_order(key: LedgerKey, order: Order, number: int = 107) -> str:
-    """The checksum of an order in a ledger of a format: what it is, where it stands, what it asks for and what is sent;
-    from 104 on what was answered, from 105 on fees and who is named, from 106 on whom it pays, what it was released
-    from, the day that it counts on and when it ended; from 107 on that reports are sealed, so that a ledger which is
-    set back to an earlier format, to have changed reports sealed, is told from one of that format."""
+def seal_order(key: LedgerKey, order: Order) -> str:
+    """The checksum of an order: what it is, whom it pays, where it stands, what it asks for and was answered, what it
+    was released from, the day that it counts on, and what is sent."""
     values: list[_Value] = [
         *(order.run_key, order.row_ref, order.operation, order.generation, order.request_id, order.state.value),
         *(order.currency, order.receive_currency, order.confirmation, order.hold_kind, order.doubtful),
         *(order.replaces, order.amount, order.receive_amount, order.ceiling),
+        *(() if order.bound is None else (order.bound,)),
+        *(order.order_no, order.first_answer, order.sent_at, order.absent_since),
+        None if order.status is None else int(order.status),
+        order.absences_needed if order.absences_needed not in OF_A_FIRST_RUN else None,
+        *(order.fee, order.told_fee, order.fee_currency, order.told_fee_currency, order.masked, order.created_at),
+        *(order.payee, order.payee_name, order.alike, order.released, order.counted_on, order.final_at),
+        "reports are sealed",  # as in each format that is read: else those of an earlier one would be believed
     ]
-    if order.bound is not None:  # none in ledgers of before format 103
-        values.append(order.bound)
-    if number >= 104:
-        asks = order.absences_needed if order.absences_needed not in OF_A_FIRST_RUN else None
-        status = None if order.status is None else int(order.status)
-        values += (order.order_no, order.first_answer, order.sent_at, order.absent_since, status, asks)
-    if number >= 105:
-        values += (order.fee, order.told_fee, order.fee_currency, order.told_fee_currency, order.masked)
-        values.append(order.created_at)
-    if number >= 106:
-        values += (order.payee, order.payee_name, order.alike, order.released, order.counted_on, order.final_at)
-    if number >= 107:
-        values.append("reports are sealed")
     return key.checksum_of(_joined(values) + b"\x1f" + (order.payload or b""))
 
 

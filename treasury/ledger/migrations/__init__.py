@@ -1,7 +1,7 @@
 """Formats of the ledger: a new one is made as it is today, an older one is brought up to date when it is opened.
 
-The number of its format stands in the ledger (`meta.schema`, "100"); the revision that leads there is called the same
-with four digits ("0100"). Everything is one transaction of the connection that opens the ledger, on both databases:
+The number of its format stands in the ledger (`meta.schema`, "107"); the revision that leads there is called the same
+with four digits ("0107"). Everything is one transaction of the connection that opens the ledger, on both databases:
 a process that dies half way has changed nothing, and the next opening begins again.
 """
 
@@ -19,11 +19,11 @@ from treasury.errors import ConfigurationError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 
-FIRST = 100
+FIRST = 107
 """The first format that is read: no version was released that wrote one before it."""
 
-READS_UNRELEASED = "6559679"
-"""The last commit that reads the formats before the first, so that what is open in them can be finished."""
+LAST_READERS = {99: "6559679", 106: "35a018f"}
+"""Format before the first -> the last commit that reads it and those before, so that what is open can be finished."""
 
 REVISIONS = [Path(__file__).parent / "versions"]
 """Folders of revisions."""
@@ -49,10 +49,10 @@ def check_readable(found: Mapping[str, str]) -> None:
     if RESTORING in found:
         raise ConfigurationError("a restore of this ledger was cut off: run the same `treasury restore FILE` again")
     number = found.get("schema", "")
-    if is_unreleased(number):
+    if (reader := last_reader(number)) is not None:
         raise ConfigurationError(
             f"this ledger has format {number}, of before the first release, and nothing was written: finish or cancel "
-            f"what is open in it with commit {READS_UNRELEASED} of treasury-flows, the last that reads it, and give "
+            f"what is open in it with commit {reader} of treasury-flows, the last that reads it, and give "
             "the new ledger a home of its own (TREASURY_HOME) or a database of its own (TREASURY_LEDGER_URL)"
         )
     if not number.isdecimal() or not FIRST <= int(number) <= int(schema.VERSION):
@@ -62,13 +62,14 @@ def check_readable(found: Mapping[str, str]) -> None:
         )
 
 
-def is_unreleased(number: str) -> bool:
-    """Return True for the number of a format of before the first."""
-    return number.isdecimal() and 1 <= int(number) < FIRST
+def last_reader(number: str) -> str | None:
+    """The last commit that reads a format of before the first release; None for any other."""
+    known = LAST_READERS.items() if number.isdecimal() and int(number) >= 1 else ()
+    return next((commit for last, commit in known if int(number) <= last), None)
 
 
 def revision_of(number: str) -> str:
-    """The revision that leads to a format: "0100" for "100"."""
+    """The revision that leads to a format: "0107" for "107"."""
     return f"{int(number):04d}"
 
 
@@ -131,12 +132,6 @@ def tables_of(number: str) -> MetaData:
     for table in tables_of(later).sorted_tables:
         if table.name not in module.NEW_TABLES:
             _leave_out(table.to_metadata(tables), module.NEW_COLUMNS.get(table.name, ()))
-    for table in getattr(module, "FORMER", MetaData()).sorted_tables:
-        if table.name in tables.tables:
-            for column in table.columns:
-                tables.tables[table.name].append_column(column._copy())
-        else:
-            table.to_metadata(tables)
     return tables
 
 
