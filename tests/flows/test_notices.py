@@ -16,8 +16,9 @@ import pytest
 import data
 from tests.flows.deployed import Deployed
 from tests.listening import Answer, Listening, kept_port
+from tests.reports.builders import empty_machine
 from treasury.errors import ApprovalNeeded, ConfigurationError
-from treasury.reports.notice import notice_of_run
+from treasury.reports.notice import news_of, notice_of_run
 from treasury.settings import read_settings
 
 pytestmark = pytest.mark.prefect
@@ -189,6 +190,18 @@ def test_the_notice_of_a_run_says_its_outcomes() -> None:
         "What is to do is shown by: treasury status",
     ]
     assert notice_of_run("reconcile-transactions", None, "Failed", None).subject == "reconcile-transactions: failed"
+
+
+def test_the_notice_of_a_night_says_what_keeps_it_from_being_green() -> None:
+    unread = {"currency": "VND", "judgement": "unreadable"}
+    night = empty_machine(verdict="incomplete", missed_days=["2026-11-18"], balances=[unread])
+    found = news_of(night)
+    assert found is not None
+    assert found.subject == "Reconciliation: incomplete, 0 new"
+    assert found.body.splitlines()[1:] == [
+        "No report of everything was made on 1 day: 2026-11-18.",
+        "Balance of VND: could not be read.",
+    ]
 
 
 def test_a_place_that_is_neither_is_refused() -> None:

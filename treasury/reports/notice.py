@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from treasury.reports.figures import reasons
 from treasury.reports.results import in_words
 
 MANY = 200
@@ -48,7 +49,7 @@ def _new(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _of_night(report: Mapping[str, Any]) -> Message:
     new = _new(report)
-    lines = [f"As of {report['as_of']}: {report['verdict']}."]
+    lines = [f"As of {report['as_of']}: {report['verdict']}.", *reasons(report)]
     if len(new) > MANY:
         lines.append(f"{len(new)} new breaks, more than {MANY}: something general is wrong; the report has them all.")
     else:
