@@ -64,8 +64,9 @@ def check_readable(found: Mapping[str, str]) -> None:
 
 def last_reader(number: str) -> str | None:
     """The last commit that reads a format of before the first release; None for any other."""
-    known = LAST_READERS.items() if number.isdecimal() and int(number) >= 1 else ()
-    return next((commit for last, commit in known if int(number) <= last), None)
+    if not number.isdecimal() or not 1 <= int(number) < FIRST:
+        return None
+    return next(commit for last, commit in LAST_READERS.items() if int(number) <= last)
 
 
 def revision_of(number: str) -> str:
