@@ -74,7 +74,7 @@ def payee(reference: str, /) -> int:
         raise InputError(f"the ledger knows no payment {reference}")
     same, named = payments_to(ledger, orders[-1])
     if not same:
-        raise InputError(f"{reference} was recorded by an earlier version, which did not keep whom it pays")
+        raise InputError(f"nobody here knows whom {reference} pays: it confirmed a quote of another program")
     accounts = {shown_account(order.masked) for order in same}
     if any(order.id not in {each.id for each in same} for order in orders):
         print(f"{reference} names several payees; this is the last one")
