@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, insert, select, true
+from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -22,9 +22,10 @@ from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
-from treasury.orders.states import CORRECTIONS, ENDS, State
+from treasury.orders.states import CORRECTIONS, ENDS, NEVER_LEFT, NOT_AT_SERVICE, State
 from treasury.provider.card_users import QueryCardUser
 from treasury.provider.orders import Pay
+from treasury.provider.refusals import DOUBLE_PAYMENT
 from treasury.reconciliation.scope import SUPERSEDED, Scope
 
 _AT_ONCE = 2_000
@@ -228,9 +229,30 @@ def questions(ledger: Ledger, ids: Sequence[int]) -> list[Question]:
     ]
 
 
-def record_answers(connection: Connection, texts: Mapping[int, str], at: int) -> None:
-    """Record the service's side of these questions, each by `side_text`; inside the transaction of its steps."""
+def sent_since(ledger: Ledger, question: Question) -> str | None:
+    """Return the side of an order that had not left when its question was recorded, and that its run has sent since;
+    None of any other one. What the service shows of it then is what was sent."""
+    if question.order_id is None or question.side["state"] not in NEVER_LEFT:
+        return None
+    [order] = ledger.orders(ids=[question.order_id])
+    is_sent = order.sent_at != question.side.get("sent_at") and order.state not in NOT_AT_SERVICE
+    if not is_sent or order.first_answer == DOUBLE_PAYMENT or order.request_id != question.request_id:
+        return None
+    quotes = ledger.quotes([order.id]) if order.operation in QUOTED else ()
+    quote = next((each for each in quotes if each.request_id == order.request_id), None)
+    state = State.ACCEPTED if order.state.is_final else order.state  # its end may be younger than the answer
+    side = _order_side(order, quote) | {"state": state.value, "final_at": None}
+    return side_text({**side, "changed": question.side.get("changed")})
+
+
+def record_answers(connection: Connection, texts: Mapping[int, str], at: int, ours: Mapping[int, str]) -> None:
+    """Record the service's side of these questions, each by `side_text`; inside the transaction of its steps.
+
+    `ours`: the ledger's side of those that `sent_since` gives another one.
+    """
     change_all(connection, _RECORDED, [(key, text, at) for key, text in texts.items()])
+    for key, text in ours.items():
+        connection.execute(update(schema.answers).where(schema.answers.c.id == key).values(ledger_side=text))
 
 
 _RECORDED = RowChange(schema.answers, ("id",), ("service_side", "asked_at"))

@@ -5,7 +5,7 @@ import functools
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -225,7 +225,9 @@ def ask_orders(desk: Desk, ids: Sequence[int], start: int = 0) -> int:
         question, order = asked
         began = desk.ledger.now()
         seen, side = _ask(desk, question, order, _stop_loss(desk, question.sweep_id, start))
-        answers.take(question, order, seen, side, began)
+        # Race: its run may have sent it since the sweep began, as one that was recorded, or released, before.
+        ours = None if seen is None else sweeps.sent_since(desk.ledger, question)
+        answers.take(_Answered(question, order, seen, side, began, ours))
         return bool(side["answer"] != "failed")
 
     could = desk.run_concurrently(ask, _questions(desk, ids), prefetch=True)
@@ -238,8 +240,9 @@ def _questions(desk: Desk, ids: Sequence[int]) -> Iterator[tuple[sweeps.Question
     for some in batched(ids, READ):
         asked = sweeps.questions(desk.ledger, some)
         owners = [question.order_id for question in asked if question.order_id is not None]
-        orders = {order.id: order for order in desk.ledger.orders(ids=owners)}
-        yield from ((question, orders.get(question.order_id or 0)) for question in asked)
+        # Race: a run that sends meanwhile may have replaced the quote of an order; it has another reference then.
+        orders = {(order.id, order.request_id): order for order in desk.ledger.orders(ids=owners)}
+        yield from ((question, orders.get((question.order_id or 0, question.request_id))) for question in asked)
 
 
 def _stop_loss(desk: Desk, sweep_id: int, start: int) -> StopLoss:
@@ -252,20 +255,30 @@ def _stop_loss_name(sweep_id: int, start: int = 0) -> str:
     return f"sweep {sweep_id}, start {start}"  # no run key holds a space
 
 
+class _Answered(NamedTuple):
+    """A question that was asked, and what the service shows. `began`: when it began to be asked, Unix ms; `ours`: the
+    ledger's side, where that is another one by now."""
+
+    question: sweeps.Question
+    order: Order | None
+    seen: SeenOrder | None
+    side: dict[str, Any]
+    began: int
+    ours: str | None
+
+
 class _Answers:
     """Collects answers and writes them in groups. The thread that fills a group writes it."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._guard = threading.Lock()
-        self._group: list[tuple[sweeps.Question, Order | None, SeenOrder | None, dict[str, Any], int]] = []
+        self._group: list[_Answered] = []
 
-    def take(
-        self, question: sweeps.Question, order: Order | None, seen: SeenOrder | None, side: dict[str, Any], began: int
-    ) -> None:
-        """Take the answer to a question that began to be asked then, Unix ms; write them all when a group is full."""
+    def take(self, answered: _Answered) -> None:
+        """Take the answer to a question; write them all when a group is full."""
         with self._guard:
-            self._group.append((question, order, seen, side, began))
+            self._group.append(answered)
             if len(self._group) < GROUP:
                 return
         self.write()
@@ -275,16 +288,17 @@ class _Answers:
         with self._guard:
             group, self._group = self._group, []
         if group:
-            texts = {question.id: sweeps.side_text(side) for question, _, _, side, _ in group}
+            texts = {each.question.id: sweeps.side_text(each.side) for each in group}
             self._desk.ledger.write(lambda connection: self._record(connection, group, texts))
 
-    def _record(self, connection: Connection, group: list[Any], texts: dict[int, str]) -> None:
-        for _, order, seen, side, began in group:
+    def _record(self, connection: Connection, group: Sequence[_Answered], texts: dict[int, str]) -> None:
+        for _, order, seen, side, began, _ in group:
             if order is not None and side["answer"] != "failed" and not self._desk.submission.is_current(order, seen):
                 # Race: the order's own run may have moved it since this answer, and its newer state wins.
                 with contextlib.suppress(IllegalTransition):
                     self._desk.submission.apply(order, seen, began)
-        sweeps.record_answers(connection, texts, self._desk.ledger.now())
+        ours = {each.question.id: each.ours for each in group if each.ours is not None}
+        sweeps.record_answers(connection, texts, self._desk.ledger.now(), ours)
 
 
 def end_sweep(desk: Desk, sweep_id: int) -> None:

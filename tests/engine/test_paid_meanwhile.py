@@ -1,0 +1,72 @@
+"""A run that sends, and is paid, while a night asks: the report is true, and so is the next one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine import paying
+from tests.engine.answers import FIAT_QUERY, KNOWN, PAYOUT, QUERY, fiat_payout, payout, plan, shown
+from tests.engine.nights import ROWS, OpenDesk
+from tests.engine.runs import remake, sheet
+from treasury.ledger.quotes import reference_of
+from treasury.nights import sweep
+from treasury.orders.states import Event, Hold, State
+from treasury.payments import execution
+from treasury.payments.desk import Desk
+from treasury.reconciliation.scope import Scope
+
+
+def send(desk: Desk, ids: list[list[int]], seconds: float = 20) -> None:
+    [some] = ids
+    execution.send_orders(desk, "run", some)
+    execution.follow_orders(desk, "run", some, seconds)
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(("seconds", "is_held"), [(0, False), (20, False), (20, True)])
+def test_what_had_not_left_when_the_night_began_and_is_sent_before_it_is_asked_about_is_no_break(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, seconds: int, is_held: bool
+) -> None:
+    desk = open_desk(start_sandbox(settle_seconds=1).base_url)
+    ids = paying.commit(desk, sheet(tmp_path, ROWS[0]), "run")
+    if is_held:
+        desk.ledger.step(desk.ledger.orders()[0], Event.HOLD, hold_kind=Hold.DUPLICATE)
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    if is_held:
+        desk.ledger.step(desk.ledger.orders()[0], Event.RELEASE, released=Hold.DUPLICATE)
+    send(desk, ids, seconds)
+    for some in sweep.open_parts(desk, sweep_id).values():
+        sweep.ask_orders(desk, some)
+    sweep.end_sweep(desk, sweep_id)
+    report = remake(desk, sweep_id, tmp_path / "1")
+    assert set(report["counts"]) == {"opening", "matched" if seconds else "in_progress"}
+
+
+def test_what_the_service_says_that_it_knew_already_when_its_run_sent_it_is_a_break(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    service.plans |= {QUERY: [shown(99)], PAYOUT: [KNOWN]}
+    desk = open_desk(service.base_url)
+    order = plan(desk, payout())
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    assert desk.submission.submit(order).state is State.UNKNOWN
+    for some in sweep.open_parts(desk, sweep_id).values():
+        sweep.ask_orders(desk, some)
+    sweep.end_sweep(desk, sweep_id)
+    assert remake(desk, sweep_id, tmp_path / "1")["counts"] == {"orphan_success": 1}
+
+
+def test_a_quote_that_another_one_followed_since_the_night_began_is_asked_about_under_its_own_reference(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    service.plans |= {FIAT_QUERY: [shown(11, currency=None, order_amount=None)]}
+    desk = open_desk(service.base_url)
+    order = plan(desk, fiat_payout())
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    desk.ledger.note(order, generation=2, request_id=reference_of(desk.ledger, order, 2))
+    for some in sweep.open_parts(desk, sweep_id).values():
+        sweep.ask_orders(desk, some)
+    sweep.end_sweep(desk, sweep_id)
+    assert remake(desk, sweep_id, tmp_path / "1")["counts"] == {"in_progress": 1}
+    assert [body["request_id"] for body in service.sent_to(FIAT_QUERY)] == [order.request_id]
