@@ -1,5 +1,6 @@
 """A run that sends, and is paid, while a night asks: the report is true, and so is the next one."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,17 @@ import pytest
 
 from tests.engine import paying
 from tests.engine.answers import FIAT_QUERY, KNOWN, PAYOUT, QUERY, fiat_payout, payout, plan, shown
-from tests.engine.nights import ROWS, OpenDesk
-from tests.engine.runs import remake, sheet
+from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
+from tests.engine.runs import night, pay, remake, sheet
+from tests.moved_clock import clock_of
 from treasury.ledger.quotes import reference_of
 from treasury.nights import sweep
 from treasury.orders.states import Event, Hold, State
 from treasury.payments import execution
 from treasury.payments.desk import Desk
+from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
+from treasury.sandbox.behaviour import Behaviour
 
 
 def send(desk: Desk, ids: list[list[int]], seconds: float = 20) -> None:
@@ -70,3 +74,31 @@ def test_a_quote_that_another_one_followed_since_the_night_began_is_asked_about_
     sweep.end_sweep(desk, sweep_id)
     assert remake(desk, sweep_id, tmp_path / "1")["counts"] == {"in_progress": 1}
     assert [body["request_id"] for body in service.sent_to(FIAT_QUERY)] == [order.request_id]
+
+
+@pytest.mark.parametrize("when", [None, "final", "accepted"])
+def test_what_is_paid_after_the_balance_was_read_and_before_the_report_is_drawn_is_no_lot(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: Any
+) -> None:
+    behaviour = Behaviour(debited_when=when or "final")
+    sandbox, read = start_sandbox(settle_seconds=1, behaviour=behaviour), sweep._read_balances
+    desk = open_desk(sandbox.base_url, service=ServiceRules(debited_when={"payout": when} if when else {}))
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "first", "first", seconds=20)
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    ids = paying.commit(desk, sheet(tmp_path, ("x", "50", "12345670001")), "run")
+
+    def late(desk: Any, sweep_id: int, scope: Any, moment: str) -> None:
+        read(desk, sweep_id, scope, moment)
+        if moment == "after":
+            send(desk, ids)
+
+    monkeypatch.setattr("treasury.nights.sweep._read_balances", late)
+    second = night(desk, tmp_path / "2")
+    assert (classes(second), balance(second)["unexplained"]) == ({}, "0")
+    monkeypatch.setattr("treasury.nights.sweep._read_balances", read)
+    clock_of(desk).move(DAY)
+    third = night(desk, tmp_path / "3")
+    assert (classes(third), balance(third)["unexplained"]) == ({}, "0")
+    assert Decimal(balance(third)["change"]) == -50
+    assert third["verdict"] == "reconciled"

@@ -157,6 +157,8 @@ class AccountSums:
     """When the report before was made, Unix ms."""
     shown: Mapping[tuple[str, int], OrderStatus]
     """Currency and id -> status of an order in that opening, which was held, or had ended unpaid."""
+    read_from: int | None = None
+    """The last step of the journal when the balances were asked for: they may show what came after it, or not."""
     _flows: defaultdict[str, defaultdict[str, Decimal]] = field(default_factory=_amounts)
     _ages: defaultdict[str, list[tuple[int, str]]] = field(default_factory=_lists)
     _late: defaultdict[str, list[str]] = field(default_factory=_lists)
@@ -242,6 +244,26 @@ class AccountSums:
                     self._late[currency].append(row.request_id)
         if self.since is not None and row.sent_at is not None and row.sent_at <= self.since:
             self._add_ended(row, source, target)
+        when = self.rules.debited_when.get(row.operation)
+        for name, currency, amount in self._effects(row):
+            if name != "fees_beside":
+                self.add_unread(row.step, currency, -amount if name == "received" else amount, source, target, when)
+
+    def add_unread(
+        self, step: int, currency: str, debit: Decimal, source: State, target: State, when: str | None = None
+    ) -> None:
+        """Add what a step of the journal moved where it came after the balance was asked for.
+
+        `debit`: less than zero of what comes in. `when`: its entry in `debited_when`, which says nothing of that.
+        """
+        if self.read_from is None or step <= self.read_from:
+            return
+        when = when if debit > 0 else None
+        (least, most), (least_now, most_now) = _moved_in(source, when), _moved_in(target, when)
+        counted, taken_back = max(least_now - least, 0) * abs(debit), max(most - most_now, 0) * abs(debit)
+        out, back = (counted, taken_back) if debit > 0 else (taken_back, counted)
+        self._flows[currency]["unread_out"] += out
+        self._flows[currency]["unread_in"] += back
 
     def _effects(self, row: Any) -> Iterator[tuple[str, str, Decimal]]:
         """Yield name, currency and amount of what an order moves when it is paid."""
@@ -322,6 +344,13 @@ class AccountSums:
             for currency, sums in sorted(self._flows.items())
             if currency
         }
+
+
+def _moved_in(state: State, when: str | None) -> tuple[int, int]:
+    """Return the least and the most that the money of an order has moved in a state: 0 or 1 times."""
+    if state is State.SETTLED or (state is State.ACCEPTED and when == "accepted"):
+        return 1, 1
+    return 0, int(state in OPEN and when != "final")
 
 
 def _open(ages: Sequence[tuple[int, str]]) -> dict[str, Any]:

@@ -96,28 +96,50 @@ class Unread:
 
 
 @exact
-def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_age: str | None = None) -> None:
+def close_sweep(
+    ledger: Ledger,
+    sweep_id: int,
+    scope: Scope,
+    rules: ServiceRules,
+    by_age: str | None = None,
+    read_from: int | None = None,
+) -> None:
     """Draw the statement of this moment and end the sweep; does nothing when it has ended.
 
     `rules`: where fees are taken, and when operations debit. `by_age`: the rule, in words, by which orders
-    that have long been final were left out.
+    that have long been final were left out. `read_from`: `last_step` when the balances were asked for.
     """
-    while not _close(ledger, sweep_id, scope, rules, by_age):
+    while not _close(ledger, sweep_id, scope, rules, by_age, read_from):
         pass  # Race: another sweep of these books ended meanwhile, so this one follows it
 
 
-def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_age: str | None) -> bool:
+def last_step(ledger: Ledger) -> int:
+    """Return the number of the journal's last step."""
+    return int(ledger.read(_LAST_STEP)[0][0])
+
+
+_LAST_STEP = select(func.coalesce(func.max(schema.journal.c.id), 0))
+
+
+def _close(
+    ledger: Ledger,
+    sweep_id: int,
+    scope: Scope,
+    rules: ServiceRules,
+    by_age: str | None,
+    read_from: int | None,
+) -> bool:
     """End a sweep as `close_sweep` does; returns whether no other report was made since the one that it follows."""
     before, opened = last_report(ledger, scope, sweep_id), openings(ledger)
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
     first, since = (0, None) if before is None else (before.journal_id, before.as_of)
     as_of = ledger.now()  # Race: what is sent from here on is later than this report, even where it is read below
     with ledger.snapshot(between_steps=True) as stream:
-        [(last,)] = stream(select(func.coalesce(func.max(schema.journal.c.id), 0)))
-        sums = AccountSums(rules, opened, since, shown_when_opened(stream, opened))
+        [(last,)] = stream(_LAST_STEP)
+        sums = AccountSums(rules, opened, since, shown_when_opened(stream, opened), read_from)
         closing = _add_open(stream, scope, sums)
         steps, ends = stream(_steps(scope, first, last)), stream(_ends_of_unpriced(scope, first, last))
-        moves = chain(_moves(steps, sums), _moves_of_unpriced(ends, rules.fee_on_top))
+        moves = chain(_moves(steps, sums), _moves_of_unpriced(ends, sums))
         statement = draw_statement(opening, moves, closing)
         if before is not None and scope.books == Scope().books:
             _correct_fees(ledger, stream, sweep_id, before, sums)
@@ -217,6 +239,7 @@ def _steps(scope: Scope, first: int, last: int) -> Any:
     taken_over = (journal.target == State.SETTLED.value) & is_taken_over(journal.order_id)
     query = select(
         *(*_money(), orders.request_id, orders.sent_at, journal.order_id, journal.source, journal.target),
+        journal.id.label("step"),
         taken_over.label("taken_over"),
         landed_before(),
     ).join_from(schema.journal, schema.orders, journal.order_id == orders.id)
@@ -233,10 +256,11 @@ def _moves(rows: Iterator[Any], sums: AccountSums) -> Iterator[Move]:
         )
 
 
-def _moves_of_unpriced(rows: Iterator[Any], fee_on_top: Collection[str]) -> Iterator[Move]:
+def _moves_of_unpriced(rows: Iterator[Any], sums: AccountSums) -> Iterator[Move]:
     """Yield what orders moved whose debit nobody knew when they were sent: all of it at their end."""
     for row in rows:
-        fee, is_on_top = None if row.fee is None else Decimal(row.fee), row.operation in fee_on_top
+        sums.add_unread(row.step, row.currency, Decimal(row.ceiling), State(row.source), State(row.target))
+        fee, is_on_top = None if row.fee is None else Decimal(row.fee), row.operation in sums.rules.fee_on_top
         is_beside = is_on_top and row.fee_currency in (None, row.currency)
         amount = Decimal(row.ceiling) - (fee or 0 if is_beside else 0)
         source, target = (State.PREPARED if row.source != State.SETTLED.value else State.SETTLED), State(row.target)
@@ -246,7 +270,8 @@ def _moves_of_unpriced(rows: Iterator[Any], fee_on_top: Collection[str]) -> Iter
 def _ends_of_unpriced(scope: Scope, first: int, last: int) -> Any:
     """Select the steps by which orders without an amount settled, or were so no more; their ceiling is their debit."""
     orders, journal = schema.orders.c, schema.journal.c
-    query = select(*_money(), orders.ceiling, journal.source, journal.target).join_from(
+    step = (journal.id.label("step"), journal.source, journal.target)
+    query = select(*_money(), orders.ceiling, *step).join_from(
         schema.journal, schema.orders, journal.order_id == orders.id
     )
     is_settled, was_settled = (step == State.SETTLED.value for step in (journal.target, journal.source))
@@ -284,9 +309,8 @@ def incomplete_currencies(ledger: Ledger) -> list[str]:
 
 
 def _steps_with_fees(last: int, fee_on_top: Collection[str]) -> Any:
-    orders, journal = schema.orders.c, schema.journal.c
-    steps = _steps(Scope(), 0, last).add_columns(journal.id.label("step"))
-    return steps.where(orders.operation.in_(sorted(fee_on_top)), orders.fee.is_not(None))
+    orders = schema.orders.c
+    return _steps(Scope(), 0, last).where(orders.operation.in_(sorted(fee_on_top)), orders.fee.is_not(None))
 
 
 def _fees_so_far(ledger: Ledger, sweep_id: int, opened: Mapping[str, Any]) -> dict[str, Decimal]:

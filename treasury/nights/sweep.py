@@ -305,11 +305,13 @@ def end_sweep(desk: Desk, sweep_id: int) -> None:
     """Read the balances again and draw the statement. From then on the report is the same whenever it is made."""
     found = sweeps.sweep(desk.ledger, sweep_id)
     if found.as_of is None:
+        # Race: a run goes on meanwhile: what it pays from here on may be drawn below, and not be in what is read.
+        read_from = closing.last_step(desk.ledger)
         _read_balances(desk, sweep_id, found.scope, "after")
         _read(desk, sweep_id, closing.begin_again(desk.ledger, sweep_id), "after")
         by_age = _by_age(desk) if found.scope.is_whole else None
         rule = None if by_age is None else str(by_age)
-        closing.close_sweep(desk.ledger, sweep_id, found.scope, desk.account.rules, rule)
+        closing.close_sweep(desk.ledger, sweep_id, found.scope, desk.account.rules, rule, read_from)
 
 
 def _ask(

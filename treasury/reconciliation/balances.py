@@ -81,6 +81,10 @@ class Flows:
     """The part of it that cannot have moved before the report before."""
     fees_beside: Decimal = ZERO
     """Fees of what arrived since the report before that are not in `fees`: the account says that they are inside."""
+    unread_out: Decimal = ZERO
+    """Part of what left: after the balance was asked for, so that it may not show it."""
+    unread_in: Decimal = ZERO
+    """Part of what came in, or back: after that."""
     debited: Decimal = ZERO
     """Amounts that orders on their way have taken, of operations that debit when they are accepted (`debited_when`)."""
     undebited: Decimal = ZERO
@@ -169,7 +173,7 @@ class BalanceAccount:
     open_then: Sequence[str] = ()
     """Request ids of orders that were open when it was opened, the oldest ones."""
     moved_then: Decimal = ZERO
-    """How much the balance moved while it was opened."""
+    """How much the balance moved, or may have, while it was opened."""
     debited_then: Decimal = ZERO
     """The amount that orders on their way had taken already when it was opened (`debited_when`)."""
 
@@ -285,7 +289,8 @@ def _not_provable(account: BalanceAccount) -> str | None:
         return None
     flows = account.last.flows
     why = "orders that were open when the account was opened"
-    if (account.last.moved or account.moved_then) and not account.open_then:
+    is_moving = account.last.moved or account.moved_then or flows.unread_out or flows.unread_in
+    if is_moving and not account.open_then:
         why = "what the balance moved while it was read"
     if flows.open_since is not None:
         days = (account.last.as_of - flows.open_since) // DAY_MS

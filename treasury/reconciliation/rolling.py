@@ -162,7 +162,7 @@ class _Account:
             codes=codes,
             stated=tuple(self._stated),
             open_then=() if opening is None else opening.flows.open_named,
-            moved_then=ZERO if opening is None else opening.moved,
+            moved_then=ZERO if opening is None else opening.moved or opening.flows.unread_out + opening.flows.unread_in,
             debited_then=ZERO if opening is None else opening.flows.debited,
         )
 
@@ -181,7 +181,7 @@ def _span(opening: Night, total: Flows, night: Night, entered: Decimal) -> Span:
     moved = [ZERO, night.moved, -opening.moved, night.moved - opening.moved]
     receiving = then.receiving + now.receiving_then
     inside = max(receiving - now.receiving_before, ZERO)  # what is on its way still has not come in twice
-    low = exactly - night.may_be_debited - inside - max(moved)
+    low = exactly - night.may_be_debited - inside - max(moved) - now.unread_in - then.unread_out
     may_be_debited = opening.may_be_debited + now.in_flight_then
     ended = max(may_be_debited - now.in_flight_before, ZERO)  # what is open still has not come back
-    return Span(low, exactly + ended + now.receiving - min(moved))
+    return Span(low, exactly + ended + now.receiving - min(moved) + now.unread_out + then.unread_in)
