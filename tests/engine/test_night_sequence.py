@@ -10,8 +10,10 @@ from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
 from treasury.nights import sweep
+from treasury.nights.reporting import judge_sweep
 from treasury.nights.standing import standing_of
 from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
 from treasury.reconciliation.scope import Scope
 
 
@@ -83,3 +85,41 @@ def test_a_narrowed_report_after_nights_without_a_payment_knows_them_and_their_b
         report = night(desk, tmp_path / "narrowed", scope)
         assert (classes(report), report["missed_days"]) == ({"a": "fee_variance persisting"}, [])
         assert report["breaks"][0]["age_days"] == 2
+
+
+def cut_off(desk: Desk) -> None:
+    """A night that is killed after it recorded its breaks and before its files are there."""
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    for ids in sweep.open_parts(desk, sweep_id).values():
+        sweep.ask_orders(desk, ids)
+    sweep.end_sweep(desk, sweep_id)
+    judge_sweep(desk, sweep_id, Policy())
+    clock_of(desk).move(60)
+
+
+@pytest.mark.both_databases
+def test_what_only_a_night_without_files_found_is_new_in_the_next_report(
+    desk: Desk, service: Any, tmp_path: Path
+) -> None:
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    service.plans["/v1/balance/partner"] = [ok(balance="75")]
+    for _ in range(2):
+        cut_off(desk)
+        assert [each["class"] for each in standing_of(desk)["breaks"]] == ["balance_gap"]
+    found = [classes(night(desk, tmp_path / f"{number}")) for number in (2, 3)]
+    assert found == [{"USDT_TRC20": "balance_gap new"}, {"USDT_TRC20": "balance_gap persisting"}]
+
+
+@pytest.mark.both_databases
+def test_what_only_a_night_without_files_resolved_is_shown_as_resolved_by_the_next_report(
+    desk: Desk, service: Any, tmp_path: Path
+) -> None:
+    night(desk, tmp_path / "1")
+    right = service.plans["/v1/order/query"]
+    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20", order_amount="11.00")]
+    assert classes(night(desk, tmp_path / "2")) == {"a": "amount_mismatch new"}
+    service.plans["/v1/order/query"] = right
+    cut_off(desk)
+    found = [classes(night(desk, tmp_path / f"{number}")) for number in (3, 4)]
+    assert found == [{"a": "amount_mismatch resolved"}, {}]

@@ -34,10 +34,12 @@ from treasury.reconciliation.scope import Scope
 def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, KnownBreak]:
     """Id -> the break as the last report before this sweep had it (or the very last), unless it was resolved there.
 
-    One that is gone because somebody accepted it is back once that was withdrawn; a lot is gone by an entry alone.
+    One that is gone because somebody accepted it is back once that was withdrawn; a lot is gone by an entry alone. Of a
+    report whose files were never written nobody read what it found, or resolved: the next one tells it.
     """
     table = schema.breaks
-    made = [row.sweep_id for row in reports_before(ledger, sweep_id, schema.reports.c.books == Scope().books)]
+    reports = reports_before(ledger, sweep_id, schema.reports.c.books == Scope().books)
+    made, unread = [row.sweep_id for row in reports], [row.sweep_id for row in reports if row.written_at is None]
     place = _place(made, table.c.sweep_id)
 
     def last_rows(*which: ColumnElement[bool]) -> Select[Any]:
@@ -51,15 +53,28 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     is_withdrawal = (decided.verb == Verb.WITHDRAW.value) & (decided.named == table.c.break_id)
     ended_since = is_withdrawal & (decided.at > report.as_of)
     is_back = table.c.name.not_in(BALANCE_CLASSES) & exists().where(ended_since).correlate(table, schema.reports)
-    is_open = (table.c.lifecycle != RESOLVED) | is_back
+    is_open = (table.c.lifecycle != RESOLVED) | is_back | table.c.sweep_id.in_(unread)
     rows = ledger.read(query.where(is_open).order_by(table.c.break_id))
     kept = {  # by its first day, too: one that ended and began anew is another one
         (row.break_id, row.first_seen): _finding(row) for row in ledger.read(last_rows(table.c.name.in_(KEPT)))
     }
+    untold = _untold(ledger, unread)
     return {
-        row.break_id: KnownBreak(_finding(row), row.first_seen, kept.get((row.break_id, row.first_seen)))
+        row.break_id: KnownBreak(
+            *(_finding(row), row.first_seen, kept.get((row.break_id, row.first_seen))),
+            is_told=(row.break_id, row.first_seen) not in untold,
+        )
         for row in rows
     }
+
+
+def _untold(ledger: Ledger, unread: Sequence[int]) -> set[tuple[str, int]]:
+    """Return id and first day of the breaks that these reports alone had."""
+    table, other = schema.breaks.c, schema.breaks.alias().c
+    is_same = (other.break_id == table.break_id) & (other.first_seen == table.first_seen)
+    told = exists().where(is_same, other.sweep_id.not_in(unread))
+    rows = ledger.read(select(table.break_id, table.first_seen).where(table.sweep_id.in_(unread), ~told).distinct())
+    return {(row.break_id, row.first_seen) for row in rows}
 
 
 def _place(made: Sequence[int], sweep_id: ColumnElement[int]) -> ColumnElement[int]:

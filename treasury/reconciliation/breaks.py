@@ -98,12 +98,13 @@ AGE_BUCKETS = ((1, "0-1"), (7, "2-7"), (30, "8-30"))
 class KnownBreak:
     """A break as the last report had it, and when it was first seen.
 
-    `kept`: as the last report had it that showed it in a class of `KEPT`.
+    `kept`: as the last report had it that showed it in a class of `KEPT`. `is_told`: a report that was written had it.
     """
 
     found: Finding
     first_seen: int
     kept: Finding | None = None
+    is_told: bool = True
 
 
 def assign_lifecycle(
@@ -160,7 +161,7 @@ def standing_breaks(
 def _living(
     finding: Finding, known: KnownBreak | None, acceptance: Acceptance | None, policy: Policy, as_of: int
 ) -> Break:
-    lifecycle = NEW if known is None else PERSISTING
+    lifecycle = PERSISTING if known is not None and known.is_told else NEW
     first_seen = as_of if known is None else known.first_seen
     made = _aged(Break(finding, first_seen, 0, lifecycle, "low", _accepted_as(finding, acceptance)), as_of)
     return replace(made, severity=_severity(made, policy))
