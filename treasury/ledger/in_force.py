@@ -75,6 +75,14 @@ def policy_at(connection: Connection, key: LedgerKey, past: int) -> Policy | Non
     return next((_adopted(row).policy for row in rows if is_sealed(key, schema.policies, row)), None)
 
 
+def rules_at(connection: Connection, key: LedgerKey, past: int) -> Policy | None:
+    """The policy that reports of a moment of the past were made by, Unix ms: before the first one that which says
+    nothing. None while there is none: a person may name one."""
+    found = policy_at(connection, key, past)
+    is_later = found is None and connection.execute(POLICIES.limit(1)).first() is not None
+    return Policy() if is_later else found
+
+
 def check_genuine(connection: Connection, key: LedgerKey, now: int) -> Adopted | None:
     """The policy in force. Raises `ConfigurationError` where one was changed or added by hand, until a recovery."""
     found, forged = newest_policy(connection, key, now)

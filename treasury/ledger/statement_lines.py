@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, insert, select
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import serialize
-from treasury.ledger.in_force import policy_at
+from treasury.ledger.in_force import policy_at, rules_at
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import is_sealed, seal
 from treasury.policy.model import Policy
@@ -77,7 +77,7 @@ def explaining_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntr
 
 
 def _explaining(connection: Connection, key: LedgerKey, lines: Iterable[StatementEntry]) -> list[StatementEntry]:
-    then = functools.cache(partial(policy_at, connection, key))
+    then = functools.cache(partial(rules_at, connection, key))
     found = ((line, then(line.given_at)) for line in lines)
     return [
         replace(line, time_zone=None if policy is None else policy.time_zone)

@@ -10,7 +10,7 @@ from treasury.errors import InputError
 from treasury.ledger import closing
 from treasury.ledger.bookings import adjustments, opened_after, order_bookings, receipt_bookings
 from treasury.ledger.counts import controls_of
-from treasury.ledger.in_force import policy_at
+from treasury.ledger.in_force import rules_at
 from treasury.ledger.receipts import learnt_numbers
 from treasury.ledger.statement_lines import explaining_lines
 from treasury.money import ZERO, exact
@@ -34,7 +34,7 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
     ledger = desk.ledger
 
     def zone_at(moment: int) -> str:
-        then = ledger.look(lambda connection: policy_at(connection, ledger.key, moment))
+        then = ledger.look(lambda connection: rules_at(connection, ledger.key, moment))
         return (then or policy).time_zone
 
     span = span_of(month, zone_at)

@@ -9,7 +9,7 @@ from treasury.errors import InputError
 from treasury.ledger import closing, sweeps
 from treasury.ledger.changed_by_hand import made_by_hand
 from treasury.ledger.epoch import why_epoch
-from treasury.ledger.in_force import policy_at
+from treasury.ledger.in_force import rules_at
 from treasury.ledger.kept_breaks import acceptances, known_breaks, record_breaks
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import changed_reports, is_written, last_whole_report
@@ -70,17 +70,22 @@ def judge_sweep(
 
 
 def _check_takes_lines(ledger: Ledger, sweep_id: int, as_of: int, policy: Policy) -> None:
-    """Raise `InputError` where lines would be of a month that is over, or of a time before people were listed."""
-    if not is_written(ledger, sweep_id):
-        return
-    in_force, then = policy_in_force(ledger), ledger.look(lambda connection: policy_at(connection, ledger.key, as_of))
+    """Raise `InputError` where lines would be of a month that is over, by the days of then or of now, or of a time
+    before people were listed: so is a new report, too, where somebody set the clock back to that time."""
+    in_force, then = policy_in_force(ledger), ledger.look(lambda connection: rules_at(connection, ledger.key, as_of))
     is_signed = in_force is not None and in_force.policy.people and not (then is not None and then.people)
-    if is_signed or policy.day_of(as_of)[:7] != policy.day_of(ledger.now())[:7]:
+    days = (policy, then or policy)
+    is_over = is_written(ledger, sweep_id) and any(_month(each, as_of) != _month(each, ledger.now()) for each in days)
+    if is_signed or is_over:
         why = "a policy lists people since then" if is_signed else "its month is over, and stays as it was"
         raise InputError(
             f"the report of {policy.day_of(as_of)} takes no more lines of statements: {why}; run `treasury reconcile` "
             "with --statement and without --offline"
         )
+
+
+def _month(policy: Policy, ms: int) -> str:
+    return policy.day_of(ms)[:7]
 
 
 def read_input(
