@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from tests.engine.answers import accepted, ok, shown
+from tests.engine.approvers import adopt
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
+from treasury.errors import InputError
 from treasury.nights import sweep
 from treasury.nights.reporting import judge_sweep
 from treasury.nights.standing import standing_of
@@ -123,3 +125,41 @@ def test_what_only_a_night_without_files_resolved_is_shown_as_resolved_by_the_ne
     cut_off(desk)
     found = [classes(night(desk, tmp_path / f"{number}")) for number in (3, 4)]
     assert found == [{"a": "amount_mismatch resolved"}, {}]
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("is_dated", [True, False])
+def test_a_line_counts_in_the_report_that_was_given_it_however_the_wall_clock_is_set(
+    is_dated: bool, desk: Desk, service: Any, tmp_path: Path
+) -> None:
+    night(desk, tmp_path / "1")
+    clock_of(desk).set_wall(10 * DAY)
+    night(desk, tmp_path / "2")
+    clock_of(desk).set_wall(-8 * DAY)
+    service.plans["/v1/balance/partner"] = [ok(balance="75")]
+    statement, day = tmp_path / "statement.csv", f"{clock_of(desk).now():%Y-%m-%d}"
+    statement.write_text(f"order_no,currency,amount,status,date\nX1,USDT_TRC20,25,99,{day if is_dated else ''}\n")
+    for given in (statement, None):
+        report = night(desk, tmp_path / "3", statement=given)
+        found = [each["class"] for each in report["breaks"]]
+        assert (balance(report)["unexplained"], found) == ("0", ["missing_in_ledger"])
+        clock_of(desk).move(DAY)
+
+
+def test_no_line_explains_by_a_clock_that_was_set_back_to_before_people_were_listed(
+    desk: Desk, service: Any, tmp_path: Path
+) -> None:
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(10 * DAY)
+    adopt(desk)
+    service.plans["/v1/balance/partner"] = [ok(balance="75")]
+    clock_of(desk).move(DAY)
+    assert balance(night(desk, tmp_path / "2"))["unexplained"] == "-25"
+    statement = tmp_path / "statement.csv"
+    statement.write_text("order_no,currency,amount,status\nX1,USDT_TRC20,25,99\n")
+    clock_of(desk).set_wall(-5 * DAY)
+    with pytest.raises(InputError, match="a policy lists people since then"):
+        night(desk, tmp_path / "3", statement=statement)
+    clock_of(desk).set_wall(5 * DAY)
+    clock_of(desk).move(DAY)
+    assert balance(night(desk, tmp_path / "4", statement=statement))["unexplained"] == "-25"

@@ -178,7 +178,7 @@ def with_entries(
     for entry in others_movements(entries, ours):
         nights = series.get(entry.currency, [])
         opening = next((night for night in nights if night.balance is not None), None)
-        place = next((place for place, night in enumerate(nights) if night.as_of >= entry.given_at), None)
+        place = _place_of(entry, nights)
         if opening is not None and place is not None:
             booked_from = found_until = None
             if entry.booked_on is not None and is_later_than(opening.as_of, entry, policy):
@@ -190,6 +190,14 @@ def with_entries(
             line = MovementLine(entry.moved, booked_from, found_until)
             nights[place] = replace(nights[place], flows=nights[place].flows + Flows(lines=(line,)))
     return series
+
+
+def _place_of(entry: StatementEntry, nights: Sequence[Night]) -> int | None:
+    """Return the place of the report that was given a line: no clock says which are later, for one may be set back."""
+    times = [night.as_of for night in nights]
+    if entry.given_at in times:
+        return times.index(entry.given_at)
+    return next((place for place, as_of in enumerate(times) if as_of >= entry.given_at), None)
 
 
 def others_movements(entries: Sequence[StatementEntry], ours: Collection[Name]) -> Iterator[StatementEntry]:
