@@ -163,3 +163,21 @@ def test_no_line_explains_by_a_clock_that_was_set_back_to_before_people_were_lis
     clock_of(desk).set_wall(5 * DAY)
     clock_of(desk).move(DAY)
     assert balance(night(desk, tmp_path / "4", statement=statement))["unexplained"] == "-25"
+
+
+def test_what_is_made_again_is_the_last_report_that_was_narrowed_just_so(
+    desk: Desk, service: Any, tmp_path: Path
+) -> None:
+    whole, some = Scope(), Scope(window_days=0)
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    service.plans["/v1/balance/partner"] = [ok(balance="75")]
+    report = night(desk, tmp_path / "2")
+    clock_of(desk).move(60)
+    narrowed = night(desk, tmp_path / "3", some)
+    for scope, made in ((whole, report), (some, narrowed)):
+        again = remake(desk, sweep.stored_sweep(desk, scope), tmp_path / "again")
+        assert (again["as_of"], again["verdict"]) == (made["as_of"], made["verdict"])
+    assert (report["verdict"], narrowed["verdict"]) == ("breaks", "reconciled")
+    with pytest.raises(InputError, match="no stored answers"):
+        sweep.stored_sweep(desk, Scope(window_days=3))

@@ -191,8 +191,8 @@ def sweep(ledger: Ledger, sweep_id: int) -> Sweep:
 
 
 def last_reported_sweep(ledger: Ledger, scope: Scope) -> Sweep | None:
-    """The sweep of these books whose report was made last."""
-    made = reports_before(ledger, None, schema.reports.c.books == scope.books)
+    """The sweep of just this scope whose report was made last."""
+    made = reports_before(ledger, None, schema.sweeps.c.scope == scope.as_text())
     return sweep(ledger, made[-1].sweep_id) if made else None
 
 

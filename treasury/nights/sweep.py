@@ -150,7 +150,7 @@ def _by_age(desk: Desk) -> ByAge | None:
 
 
 def stored_sweep(desk: Desk, scope: Scope) -> int:
-    """The last reported sweep of these books. Raises `InputError` when there is none."""
+    """The last reported sweep of just this scope. Raises `InputError` when there is none."""
     found = sweeps.last_reported_sweep(desk.ledger, scope)
     if found is None:
         raise InputError("there are no stored answers to report from: run `treasury reconcile` without --offline first")
