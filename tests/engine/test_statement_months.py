@@ -19,6 +19,7 @@ from treasury.ledger import schema
 from treasury.ledger.kept_breaks import accept_break
 from treasury.ledger.notifications import keep_notifications
 from treasury.ledger.receipts import known_numbers, learnt_numbers
+from treasury.nights import sweep
 from treasury.nights.sweep import stored_sweep
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
@@ -273,6 +274,24 @@ def test_a_report_that_is_made_again_takes_no_lines_of_another_month_or_without_
     remake(desk, made, tmp_path / "2")
     expected = "-100" if meanwhile == "people" else "0"
     assert balance(night(desk, tmp_path / "3", statement=statement))["unexplained"] == expected
+
+
+def test_a_report_whose_files_were_never_written_takes_no_lines_once_its_month_was_reported(
+    desk: Desk, tmp_path: Path
+) -> None:
+    take(desk, "by-hand", "100")
+    made = sweep.start_or_resume_sweep(desk, Scope())
+    for ids in sweep.open_parts(desk, made).values():
+        sweep.ask_orders(desk, ids)
+    sweep.end_sweep(desk, made)  # and the disk is full
+    name = today(desk)[:7]
+    clock_of(desk).move(31 * DAY)
+    statement, reported = tmp_path / "statement.csv", month_of(desk, tmp_path / "month", name)
+    statement.write_text("order_no,currency,amount,status\nX1,USDT_TRC20,100,99\n")
+    with pytest.raises(InputError, match="its month is over"):
+        remake(desk, made, tmp_path / "2", statement)
+    assert month_of(desk, tmp_path / "month", name) == reported
+    assert balance(night(desk, tmp_path / "3", statement=statement))["unexplained"] == "0"
 
 
 @pytest.mark.parametrize("is_known", [True, False])

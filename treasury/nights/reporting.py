@@ -18,6 +18,7 @@ from treasury.ledger.policies import is_rehearsal, policy_in_force
 from treasury.ledger.receipts import known_numbers, taken_back
 from treasury.ledger.snapshots import issued_addresses
 from treasury.ledger.statement_lines import explaining_lines, keep_statement, kept_lines
+from treasury.nights.sweep import RESUMED_MS
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.reconciliation.entries import Statement, StatementEntry, last_lines
@@ -75,7 +76,8 @@ def _check_takes_lines(ledger: Ledger, sweep_id: int, as_of: int, policy: Policy
     in_force, then = policy_in_force(ledger), ledger.look(lambda connection: rules_at(connection, ledger.key, as_of))
     is_signed = in_force is not None and in_force.policy.people and not (then is not None and then.people)
     days = (policy, then or policy)
-    is_over = is_written(ledger, sweep_id) and any(_month(each, as_of) != _month(each, ledger.now()) for each in days)
+    is_made = is_written(ledger, sweep_id) or ledger.now() - as_of > RESUMED_MS  # else it is being made, over midnight
+    is_over = is_made and any(_month(each, as_of) != _month(each, ledger.now()) for each in days)
     if is_signed or is_over:
         why = "a policy lists people since then" if is_signed else "its month is over, and stays as it was"
         raise InputError(
