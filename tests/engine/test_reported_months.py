@@ -11,13 +11,15 @@ from tests.engine.answers import ABSENT, accepted, ok, refused, shown
 from tests.engine.nights import DAY, OpenDesk, balance, month_of, take
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
-from treasury.call.calls import submit_operation
+from treasury.call.calls import send_operation, submit_operation
 from treasury.nights import sweep
 from treasury.nights.month_reports import report_month
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.provider.conversion import ConversionExecute
+from treasury.provider.orders import Pay
 from treasury.provider.service_rules import ServiceRules
+from treasury.reconciliation.scope import Scope
 from treasury.sandbox.behaviour import Behaviour
 
 
@@ -219,3 +221,29 @@ def test_what_an_order_had_taken_when_the_account_was_opened_is_in_the_month_onc
     assert (report["unexplained"], report["judgement"]) == ("0", "explained")
     found = month_of(desk, tmp_path / "month", this_month(desk))
     assert (found["closing"], found.get("difference")) == (report["closing"], None)
+
+
+def test_what_a_pay_in_brought_after_the_last_report_of_everything_is_no_difference_of_its_month(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    """A narrowed report learns of it, or one that ends after midnight."""
+    desk = open_desk(service.base_url)
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)
+    service.plans |= {"/v1/order/pay": [accepted], "/v1/order/query": [ABSENT]}
+    service.plans["/v1/balance/partner"] = [ok(balance="100", currency="USDT_TRC20")]
+    fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
+    send_operation(desk, Pay(request_id="in-1", amount="60", **fields))
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY // 2)
+    came = str(int(clock_of(desk).wall()))
+    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20", order_amount="60", finish_time=came)]
+    service.plans["/v1/balance/partner"] = [ok(balance="160", currency="USDT_TRC20")]
+    clock_of(desk).move(3600)
+    night(desk, tmp_path / "2", Scope(window_days=5))
+    name = this_month(desk)
+    month = month_of(desk, tmp_path / "month", name)
+    assert (month["received"], month["closing"], month["shown"]) == ("60", "160", "100")
+    assert "difference" not in month
+    clock_of(desk).move(31 * DAY)
+    night(desk, tmp_path / "3")
+    assert month_of(desk, tmp_path / "month", name) == month

@@ -17,7 +17,7 @@ from treasury.ledger.closing import openings
 from treasury.ledger.kept_breaks import all_acceptances
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import IS_FOUND, in_sequence, reports_before, shows_amount
-from treasury.ledger.receipts import credit_of, is_inside, receipt_answers
+from treasury.ledger.receipts import came_not_before, credit_of, is_inside, receipt_answers
 from treasury.money import is_same_currency
 from treasury.orders.quoting import QUOTED
 from treasury.orders.states import State
@@ -179,7 +179,8 @@ def receipt_bookings(ledger: Ledger, opened_at: Mapping[str, int]) -> Iterator[B
             continue
         moved, before[request_id] = credited - before.get(request_id, Decimal(0)), credited
         if moved and currency in opened_at and row.asked_at > opened_at[currency]:
-            yield Booking(f"R{row.id}", row.asked_at, currency, EntryKind.RECEIVED, moved, *_named(ours, row))
+            said = (row.asked_at, currency, EntryKind.RECEIVED, moved, *_named(ours, row))
+            yield Booking(f"R{row.id}", *said, moved_after=came_not_before(row))
 
 
 def _named(receipt: Mapping[str, Any], row: Any) -> tuple[str, str | None, str | None, str | None]:

@@ -114,8 +114,14 @@ def is_inside(row: Any, opened_at: int) -> bool:
 
 def is_later(row: Any, as_of: int) -> bool:
     """Tell whether what a receipt brought came after a report (Unix ms), as the service says; its clock may be off."""
+    came_at = came_not_before(row)
+    return came_at is not None and came_at > as_of
+
+
+def came_not_before(row: Any) -> int | None:
+    """Return when what a receipt brought came, at the earliest, Unix ms, as the service says; its clock may be off."""
     finished = _finished(row)
-    return finished is not None and finished[0] > as_of + CLOCKS_DIFFER_MS
+    return None if finished is None else finished[0] - CLOCKS_DIFFER_MS
 
 
 def _finished(row: Any) -> tuple[int, int] | None:

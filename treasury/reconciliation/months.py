@@ -43,8 +43,8 @@ class Booking:
     run_key: str | None = None
     row_ref: str | None = None
     order_no: str | None = None
-    left_at: int | None = None
-    """When the order that it is of left, Unix ms."""
+    moved_after: int | None = None
+    """When the order that it is of left, or, at the earliest, what a pay-in brought came, Unix ms."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class MonthLine:
     sums: Mapping[EntryKind, Decimal]
     shown: Decimal | None
     """The balance at the service, in the last report of everything of the month."""
-    left_since: Decimal = ZERO
-    """The sum of the entries of the month whose orders left after that report."""
+    moved_since: Decimal = ZERO
+    """The sum of the entries of the month whose orders left, or whose pay-ins came, after that report."""
 
     @property
     @exact
@@ -74,9 +74,9 @@ class MonthLine:
         return sum(self.sums.values(), self.opening)
 
     def as_values(self) -> dict[str, str | Decimal | None]:
-        """Return it field by field. `difference`: the shown balance less the closing; what left after the balance was
+        """Return it field by field. `difference`: the shown balance less the closing; what moved after the balance was
         read is no part of it. It is in flight, or not explained."""
-        difference = None if self.shown is None else self.shown - (self.closing - self.left_since)
+        difference = None if self.shown is None else self.shown - (self.closing - self.moved_since)
         return {
             "currency": self.currency,
             "opening": self.opening,
@@ -136,7 +136,7 @@ def draw_month(
         elif each.currency in opening and each.at < after:
             sums[each.currency][each.kind] += each.amount
             of_month.append(each)
-            if each.currency in shown and (each.left_at or 0) > shown[each.currency].as_of:
+            if each.currency in shown and (each.moved_after or 0) > shown[each.currency].as_of:
                 since[each.currency] += each.amount
     balances = {currency: read.balance for currency, read in shown.items()}
     lines = [
