@@ -105,6 +105,7 @@ def test_an_mt940_file_is_read(tmp_path: Path) -> None:
         ("<html></html>", "is XML without a statement"),
         ("<Document><Stmt>", "is no XML that can be read"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><Document/>', "holds a document type"),
+        (CAMT.format(closing="883.50").replace("100.50", "-100.50"), "has a negative amount, -100.50: the mark"),
         (CAMT.format(closing="883.50").replace("100.50", "1e2"), "has an amount that is none: '1e2'"),
         (CAMT.format(closing="883.50").replace("DBIT", "X", 1), "has an amount without CRDT or DBIT"),
         (":20:S1\n:61:nonsense\n", "has a line that cannot be read: :61:nonsense"),
@@ -196,3 +197,16 @@ def test_a_booking_day_that_no_year_near_it_has_is_refused(tmp_path: Path) -> No
     text = ":20:S1\n:60F:C260101EUR0,\n:61:2603010229C5,NTRFNONREF//B1\n:62F:C260301EUR5,\n"
     with pytest.raises(InvalidSheet, match="has a day that is none: '0229' beside 2026-03-01"):
         entries(tmp_path, text)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_camt_file_may_be_in_utf_16_and_has_no_document_type_there(encoding: str, tmp_path: Path) -> None:
+    file, text = tmp_path / "statement.xml", CAMT.format(closing="883.50")
+    file.write_text(text)
+    expected = read_statement(file, UTC).entries
+    text = text.replace("UTF-8", "UTF-16")
+    file.write_bytes(text.encode(encoding))
+    assert read_statement(file, UTC).entries == expected
+    file.write_bytes(text.replace("<Document", "<!DOCTYPE a>\n<Document", 1).encode(encoding))
+    with pytest.raises(InvalidSheet, match="holds a document type"):
+        read_statement(file, UTC)
