@@ -104,6 +104,8 @@ def test_an_mt940_file_is_read(tmp_path: Path) -> None:
         (MT940.format(closing="909,"), "does not add up: from 1000 its lines lead to 909.50 EUR"),
         ("<html></html>", "is XML without a statement"),
         ("<Document><Stmt>", "is no XML that can be read"),
+        (CAMT.format(closing="883.50").replace("UTF-8", "GB2312"), "is no XML that can be read: multi-byte encodings"),
+        (CAMT.format(closing="883.50").replace("UTF-8", "UTF-99"), "is no XML that can be read: unknown encoding"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><Document/>', "holds a document type"),
         (CAMT.format(closing="883.50").replace("100.50", "-100.50"), "has a negative amount, -100.50: the mark"),
         (CAMT.format(closing="883.50").replace("100.50", "1e2"), "has an amount that is none: '1e2'"),

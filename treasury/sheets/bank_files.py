@@ -49,7 +49,9 @@ def read_camt(content: bytes) -> list[StatementEntry]:
     """Read the entries of a camt.053 file. Raises `NotAStatement` for one that cannot be read or does not add up."""
     try:
         root = ElementTree.fromstring(content, ElementTree.XMLParser(target=_Elements()))  # noqa: S314 - it has no entities
-    except ElementTree.ParseError as error:
+    except NotAStatement:
+        raise
+    except (ElementTree.ParseError, LookupError, ValueError) as error:  # the last two: an encoding that is not known
         raise NotAStatement(f"is no XML that can be read: {error}") from None
     statements = [each for each in root.iter() if _name(each) == "Stmt"]
     if not statements:
