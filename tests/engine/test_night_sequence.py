@@ -8,7 +8,7 @@ import pytest
 from tests.engine.answers import accepted, ok, shown
 from tests.engine.approvers import adopt
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
-from tests.engine.runs import night, pay, remake, sheet
+from tests.engine.runs import night, pay, remake, sheet, without_opening
 from tests.moved_clock import clock_of
 from treasury.errors import InputError
 from treasury.nights import sweep
@@ -111,6 +111,20 @@ def test_what_only_a_night_without_files_found_is_new_in_the_next_report(
         assert [each["class"] for each in standing_of(desk)["breaks"]] == ["balance_gap"]
     found = [classes(night(desk, tmp_path / f"{number}")) for number in (2, 3)]
     assert found == [{"USDT_TRC20": "balance_gap new"}, {"USDT_TRC20": "balance_gap persisting"}]
+
+
+@pytest.mark.both_databases
+def test_what_only_a_night_without_files_found_is_new_in_the_next_report_however_often_that_is_made(
+    desk: Desk, service: Any, tmp_path: Path
+) -> None:
+    """It may be cut off, too, before its files are there, and is then made again, offline or by Prefect."""
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    service.plans["/v1/balance/partner"] = [ok(balance="75")]
+    cut_off(desk)
+    report = night(desk, tmp_path / "2")
+    again = without_opening(remake(desk, sweep.stored_sweep(desk, Scope()), tmp_path / "2"))
+    assert classes(again) == classes(report) == {"USDT_TRC20": "balance_gap new"}
 
 
 @pytest.mark.both_databases

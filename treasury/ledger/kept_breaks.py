@@ -58,7 +58,7 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     kept = {  # by its first day, too: one that ended and began anew is another one
         (row.break_id, row.first_seen): _finding(row) for row in ledger.read(last_rows(table.c.name.in_(KEPT)))
     }
-    untold = _untold(ledger, unread)
+    untold = _untold(ledger, unread, [row.sweep_id for row in reports if row.written_at is not None])
     return {
         row.break_id: KnownBreak(
             *(_finding(row), row.first_seen, kept.get((row.break_id, row.first_seen))),
@@ -68,11 +68,12 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     }
 
 
-def _untold(ledger: Ledger, unread: Sequence[int]) -> set[tuple[str, int]]:
-    """Return id and first day of the breaks that these reports alone had."""
+def _untold(ledger: Ledger, unread: Sequence[int], written: Sequence[int]) -> set[tuple[str, int]]:
+    """Return id and first day of the breaks that `unread` reports had, and none of those `written`: one that is made
+    again has been recorded itself already."""
     table, other = schema.breaks.c, schema.breaks.alias().c
     is_same = (other.break_id == table.break_id) & (other.first_seen == table.first_seen)
-    told = exists().where(is_same, other.sweep_id.not_in(unread))
+    told = exists().where(is_same, other.sweep_id.in_(written))
     rows = ledger.read(select(table.break_id, table.first_seen).where(table.sweep_id.in_(unread), ~told).distinct())
     return {(row.break_id, row.first_seen) for row in rows}
 
