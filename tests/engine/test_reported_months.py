@@ -247,3 +247,23 @@ def test_what_a_pay_in_brought_after_the_last_report_of_everything_is_no_differe
     clock_of(desk).move(31 * DAY)
     night(desk, tmp_path / "3")
     assert month_of(desk, tmp_path / "month", name) == month
+
+
+@pytest.mark.parametrize(("balance", "difference"), [("160", None), ("100", "-60")])
+def test_what_a_pay_in_brought_before_a_report_that_knew_it_counts_however_the_clock_of_the_service_is_set(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, balance: str, difference: str | None
+) -> None:
+    """Else what the balance lacks of it would be no difference of its month."""
+    desk = open_desk(service.base_url)
+    service.plans |= {"/v1/order/pay": [accepted], "/v1/order/query": [ABSENT]}
+    service.plans["/v1/balance/partner"] = [ok(balance="100", currency="USDT_TRC20")]
+    fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
+    send_operation(desk, Pay(request_id="in-1", amount="60", **fields))
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(3600)
+    ahead = str(int(clock_of(desk).wall()) + 8 * 3600)
+    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20", order_amount="60", finish_time=ahead)]
+    service.plans["/v1/balance/partner"] = [ok(balance=balance, currency="USDT_TRC20")]
+    night(desk, tmp_path / "2")
+    month = month_of(desk, tmp_path / "month", this_month(desk))
+    assert (month["closing"], month["shown"], month.get("difference")) == ("160", balance, difference)

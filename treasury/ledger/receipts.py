@@ -119,9 +119,10 @@ def is_later(row: Any, as_of: int) -> bool:
 
 
 def came_not_before(row: Any) -> int | None:
-    """Return when what a receipt brought came, at the earliest, Unix ms, as the service says; its clock may be off."""
+    """Return when what a receipt brought came, at the earliest, Unix ms, as the service says; its clock may be off, and
+    it came before the answer that shows it."""
     finished = _finished(row)
-    return None if finished is None else finished[0] - CLOCKS_DIFFER_MS
+    return None if finished is None else min(finished[0] - CLOCKS_DIFFER_MS, int(row.asked_at))
 
 
 def _finished(row: Any) -> tuple[int, int] | None:
