@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from tests.engine import paying
-from tests.engine.answers import FIAT_QUERY, KNOWN, PAYOUT, QUERY, fiat_payout, payout, plan, shown
+from tests.engine.answers import (
+    FIAT_QUERY,
+    KNOWN,
+    PAYOUT,
+    QUERY,
+    accepted,
+    fiat_payout,
+    payout,
+    plan,
+    shown,
+)
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
@@ -59,6 +69,30 @@ def test_what_the_service_says_that_it_knew_already_when_its_run_sent_it_is_a_br
         sweep.ask_orders(desk, some)
     sweep.end_sweep(desk, sweep_id)
     assert remake(desk, sweep_id, tmp_path / "1")["counts"] == {"orphan_success": 1}
+
+
+@pytest.mark.parametrize("is_corrected", [False, True])
+def test_what_had_ended_unpaid_since_the_night_began_and_is_shown_as_paid_is_a_break(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, is_corrected: bool
+) -> None:
+    """Whoever followed it was told that it failed, and may have paid it in another run."""
+    service.plans |= {QUERY: [shown(44)], PAYOUT: [accepted]}
+    desk = open_desk(service.base_url)
+    order = plan(desk, payout())
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    order = desk.submission.ask(desk.submission.submit(order))
+    assert order.state is State.FAILED
+    clock_of(desk).move(60)
+    service.plans[QUERY] = [shown(99)]
+    if is_corrected:
+        assert desk.submission.ask(order).state is State.SETTLED
+        clock_of(desk).move(60)
+    for some in sweep.open_parts(desk, sweep_id).values():
+        sweep.ask_orders(desk, some)
+    sweep.end_sweep(desk, sweep_id)
+    assert remake(desk, sweep_id, tmp_path / "1")["counts"] == {"orphan_success": 1}
+    clock_of(desk).move(DAY)
+    assert classes(night(desk, tmp_path / "2")) == {"a": "orphan_success persisting"}
 
 
 def test_a_quote_that_another_one_followed_since_the_night_began_is_asked_about_under_its_own_reference(

@@ -229,9 +229,12 @@ def questions(ledger: Ledger, ids: Sequence[int]) -> list[Question]:
     ]
 
 
-def sent_since(ledger: Ledger, question: Question) -> str | None:
+def sent_since(ledger: Ledger, question: Question, began: int) -> str | None:
     """Return the side of an order that had not left when its question was recorded, and that its run has sent since;
-    None of any other one. What the service shows of it then is what was sent."""
+    None of any other one. What the service shows of it then is what was sent.
+
+    `began`: when the question began to be asked, Unix ms.
+    """
     if question.order_id is None or question.side["state"] not in NEVER_LEFT:
         return None
     [order] = ledger.orders(ids=[question.order_id])
@@ -240,9 +243,18 @@ def sent_since(ledger: Ledger, question: Question) -> str | None:
         return None
     quotes = ledger.quotes([order.id]) if order.operation in QUOTED else ()
     quote = next((each for each in quotes if each.request_id == order.request_id), None)
-    state = State.ACCEPTED if order.state.is_final else order.state  # its end may be younger than the answer
-    side = _order_side(order, quote) | {"state": state.value, "final_at": None}
+    state = _state_told(ledger, order, began)
+    side = _order_side(order, quote) | {"state": state.value, "final_at": order.final_at if state.is_final else None}
     return side_text({**side, "changed": question.side.get("changed")})
+
+
+def _state_told(ledger: Ledger, order: Order, began: int) -> State:
+    """Return the state that whoever sent an order was told before its question began; of an end that the service
+    corrected since, the first one. A younger end may be younger than the answer, too."""
+    if not order.state.is_final:
+        return order.state
+    corrected = [State(each.source) for each in ledger.journal(order) if each.event in CORRECTIONS]
+    return (corrected or [order.state if (order.final_at or 0) < began else State.ACCEPTED])[0]
 
 
 def record_answers(connection: Connection, texts: Mapping[int, str], at: int, ours: Mapping[int, str]) -> None:

@@ -226,7 +226,7 @@ def ask_orders(desk: Desk, ids: Sequence[int], start: int = 0) -> int:
         began = desk.ledger.now()
         seen, side = _ask(desk, question, order, _stop_loss(desk, question.sweep_id, start))
         # Race: its run may have sent it since the sweep began, as one that was recorded, or released, before.
-        ours = None if seen is None else sweeps.sent_since(desk.ledger, question)
+        ours = None if seen is None else sweeps.sent_since(desk.ledger, question, began)
         answers.take(_Answered(question, order, seen, side, began, ours))
         return bool(side["answer"] != "failed")
 
