@@ -8,12 +8,14 @@ import pytest
 
 from tests.engine import paying
 from tests.engine.answers import (
+    ABSENT,
     FIAT_QUERY,
     KNOWN,
     PAYOUT,
     QUERY,
     accepted,
     fiat_payout,
+    ok,
     payout,
     plan,
     shown,
@@ -23,6 +25,7 @@ from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
 from treasury.ledger.quotes import reference_of
 from treasury.nights import sweep
+from treasury.orders.records import Intent
 from treasury.orders.states import Event, Hold, State
 from treasury.payments import execution
 from treasury.payments.desk import Desk
@@ -136,3 +139,30 @@ def test_what_is_paid_after_the_balance_was_read_and_before_the_report_is_drawn_
     assert (classes(third), balance(third)["unexplained"]) == ({}, "0")
     assert Decimal(balance(third)["change"]) == -50
     assert third["verdict"] == "reconciled"
+
+
+def test_a_scanned_code_that_fails_after_the_balance_was_read_and_before_the_report_is_drawn_is_no_lot(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields, read = {"user_xid": "u", "qrcode": "q", "amount": "100", "notify_url": "n"}, sweep._read_balances
+    service.plans |= {"/v1/scanPay/submit": [ok(orderNo="P1", status=22)], QUERY: [ABSENT]}
+    service.plans["/v1/balance/partner"] = [ok(balance="100")]
+    desk = open_desk(service.base_url)
+    order = plan(desk, Intent("a", "submit_scan_to_pay", fields, fields, "USDT", ceiling=Decimal(9)))
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    order = desk.submission.submit(order)
+    service.plans |= {QUERY: [shown(22, order_amount="8")], "/v1/balance/partner": [ok(balance="92")]}
+
+    def late(desk: Any, sweep_id: int, scope: Any, moment: str) -> None:
+        read(desk, sweep_id, scope, moment)
+        if moment == "after":
+            service.plans[QUERY] = [shown(44, order_amount="8")]
+            assert desk.submission.ask(desk.ledger.orders()[0]).state is State.FAILED
+
+    monkeypatch.setattr("treasury.nights.sweep._read_balances", late)
+    assert classes(night(desk, tmp_path / "2")) == {}
+    monkeypatch.setattr("treasury.nights.sweep._read_balances", read)
+    service.plans["/v1/balance/partner"] = [ok(balance="100")]
+    clock_of(desk).move(DAY)
+    assert classes(night(desk, tmp_path / "3")) == {}

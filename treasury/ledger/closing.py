@@ -138,7 +138,7 @@ def _close(
         [(last,)] = stream(_LAST_STEP)
         sums = AccountSums(rules, opened, since, shown_when_opened(stream, opened), read_from)
         closing = _add_open(stream, scope, sums)
-        steps, ends = stream(_steps(scope, first, last)), stream(_ends_of_unpriced(scope, first, last))
+        steps, ends = stream(_steps(scope, first, last)), stream(_steps_of_unpriced(scope, first, last))
         moves = chain(_moves(steps, sums), _moves_of_unpriced(ends, sums))
         statement = draw_statement(opening, moves, closing)
         if before is not None and scope.books == Scope().books:
@@ -260,6 +260,8 @@ def _moves_of_unpriced(rows: Iterator[Any], sums: AccountSums) -> Iterator[Move]
     """Yield what orders moved whose debit nobody knew when they were sent: all of it at their end."""
     for row in rows:
         sums.add_unread(row.step, row.currency, Decimal(row.ceiling), State(row.source), State(row.target))
+        if (row.source == State.SETTLED.value) == (row.target == State.SETTLED.value):
+            continue
         fee, is_on_top = None if row.fee is None else Decimal(row.fee), row.operation in sums.rules.fee_on_top
         is_beside = is_on_top and row.fee_currency in (None, row.currency)
         amount = Decimal(row.ceiling) - (fee or 0 if is_beside else 0)
@@ -267,15 +269,14 @@ def _moves_of_unpriced(rows: Iterator[Any], sums: AccountSums) -> Iterator[Move]
         yield Move(row.currency, amount, source, target, row.fee_currency, fee, is_on_top)
 
 
-def _ends_of_unpriced(scope: Scope, first: int, last: int) -> Any:
-    """Select the steps by which orders without an amount settled, or were so no more; their ceiling is their debit."""
+def _steps_of_unpriced(scope: Scope, first: int, last: int) -> Any:
+    """Select the steps of orders without an amount; their ceiling is their debit, or the most that it may be."""
     orders, journal = schema.orders.c, schema.journal.c
     step = (journal.id.label("step"), journal.source, journal.target)
     query = select(*_money(), orders.ceiling, *step).join_from(
         schema.journal, schema.orders, journal.order_id == orders.id
     )
-    is_settled, was_settled = (step == State.SETTLED.value for step in (journal.target, journal.source))
-    query = query.where(is_settled != was_settled, orders.amount.is_(None), orders.ceiling.is_not(None))
+    query = query.where(orders.amount.is_(None), orders.ceiling.is_not(None))
     return query.where(journal.id > first, journal.id <= last, *_of_scope(scope)).order_by(journal.id)
 
 
