@@ -159,6 +159,8 @@ class AccountSums:
     """Currency and id -> status of an order in that opening, which was held, or had ended unpaid."""
     read_from: int | None = None
     """The last step of the journal when the balances were asked for: they may show what came after it, or not."""
+    later: set[str] = field(default_factory=set)
+    """Receipts of which the service says that they came after the report before."""
     _flows: defaultdict[str, defaultdict[str, Decimal]] = field(default_factory=_amounts)
     _ages: defaultdict[str, list[tuple[int, str]]] = field(default_factory=_lists)
     _late: defaultdict[str, list[str]] = field(default_factory=_lists)
@@ -329,6 +331,12 @@ class AccountSums:
         self._flows[currency]["unpriced"] -= credited
         if self.since is not None and is_later(row, self.since):
             self._flows[currency]["unpriced_since"] -= credited
+            self.later.add(row.request_id)
+
+    def add_reported(self, row: Any) -> None:
+        """Add what one of `later` had brought by the last report that asked about it: the service's clock is ahead."""
+        currency, credited = credit_of(row)
+        self._flows[currency]["unpriced_since"] += credited
 
     # --- said ---
 

@@ -26,7 +26,7 @@ from treasury.ledger.made_reports import (
     record_report,
     reports_before,
 )
-from treasury.ledger.receipts import counted_when_opened, shown_receipts
+from treasury.ledger.receipts import counted_when_opened, reported_receipts, shown_receipts
 from treasury.ledger.snapshots import expected_receipts
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
@@ -148,6 +148,8 @@ def _close(
         inside = counted_when_opened(stream, opened)
         for row in shown_receipts(stream, sweep_id):
             sums.add_receipt(row, inside)
+        for row in reported_receipts(stream, sweep_id, sums.later):
+            sums.add_reported(row)
         counted = count_since(stream, None if before is None else json.loads(before.statement))
         shared = shared_numbers(stream, sweep_id)
     drawn: dict[str, Any] = {"lines": [line.as_text() for line in statement], "flows": sums.said()}

@@ -1,7 +1,7 @@
 """Pay-ins and deposits in the ledger: what the service showed of each, what it brought, and when it was learnt."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -39,6 +39,14 @@ def shown_receipts(stream: Stream, sweep_id: int) -> Iterator[Any]:
         elif json.loads(row.ledger_side)["operation"] == RECEIPT:
             unheard.add(row.request_id)
     yield from last_answers(stream, sweep_id, unheard, IS_FOUND).values()
+
+
+def reported_receipts(stream: Stream, sweep_id: int, request_ids: Collection[str]) -> Iterable[Any]:
+    """Return, of each of these receipts, the last answer by which the service knew it in a report before a sweep."""
+    return last_answers(stream, sweep_id, request_ids, IS_FOUND & _IS_REPORTED).values()
+
+
+_IS_REPORTED = schema.sweeps.c.id.in_(select(schema.reports.c.sweep_id))
 
 
 def _is_found(row: Any) -> bool:
@@ -89,9 +97,8 @@ def taken_back(ledger: Ledger, sweep_id: int, receipts: Iterable[Mapping[str, An
     """
     shown = {each["request_id"]: each for each in receipts if each.get("answer") == Answer.FOUND}
     is_whole = schema.sweeps.c.scope == Scope().as_text()
-    is_reported = schema.sweeps.c.id.in_(select(schema.reports.c.sweep_id))
     with ledger.snapshot() as stream:
-        before = last_answers(stream, sweep_id, shown, IS_FOUND & is_whole & is_reported)
+        before = last_answers(stream, sweep_id, shown, IS_FOUND & is_whole & _IS_REPORTED)
     less = {name: (credit_of(row)[0], _less(row, shown[name])) for name, row in before.items()}
     return {name: (currency, amount) for name, (currency, amount) in less.items() if amount > 0}
 
