@@ -58,7 +58,8 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     kept = {  # by its first day, too: one that ended and began anew is another one
         (row.break_id, row.first_seen): _finding(row) for row in ledger.read(last_rows(table.c.name.in_(KEPT)))
     }
-    untold = _untold(ledger, unread, [row.sweep_id for row in reports if row.written_at is not None])
+    written = [row.sweep_id for row in reports if row.written_at is not None]
+    untold = _untold(ledger, unread, written) if unread else ()
     return {
         row.break_id: KnownBreak(
             *(_finding(row), row.first_seen, kept.get((row.break_id, row.first_seen))),
