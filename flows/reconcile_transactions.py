@@ -34,7 +34,7 @@ def reconcile_transactions(
         window_days: leave out orders that became final longer ago; open ones are always asked.
         account: the Partner Account block, where no account is configured otherwise.
         currency: only orders that pay or bring this currency.
-        offline: ask nothing; make the last report again that was narrowed just so, from the stored answers.
+        offline: ask nothing; make the last report of the same run key, currency and window again, from stored answers.
         statement: the service's own transactions, as a third side: a sheet, camt.053 or MT940.
         policy: TOML file (or block:NAME) whose [reconciliation] table has the tolerances.
         notification: a notification block, TYPE/NAME, that gets one message when something is new.

@@ -74,7 +74,10 @@ def payee(reference: str, /) -> int:
         raise InputError(f"the ledger knows no payment {reference}")
     same, named = payments_to(ledger, orders[-1])
     if not same:
-        raise InputError(f"nobody here knows whom {reference} pays: it confirmed a quote of another program")
+        raise InputError(
+            f"the ledger does not know whom {reference} pays, because another program asked for its quote: the "
+            "service's portal shows it"
+        )
     accounts = {shown_account(order.masked) for order in same}
     if any(order.id not in {each.id for each in same} for order in orders):
         print(f"{reference} names several payees; this is the last one")

@@ -52,7 +52,7 @@ def reconcile(
     ask_all:
         Ask about every order, also those that the policy's [reconciliation.by_age] leaves out tonight.
     offline:
-        Ask nothing; make the last report again that was narrowed just so, or not at all, from the stored answers.
+        Ask nothing; make the last report with the same --run-key, --currency and --window again, from stored answers.
     statement:
         The service's own transactions, a sheet, camt.053 or MT940: finds payments that this ledger never meant.
     policy:

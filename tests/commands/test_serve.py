@@ -141,6 +141,13 @@ def told() -> Iterator[list[str]]:
     hears.close()
 
 
+def point_alarms(served: Served, told: list[str]) -> str:
+    """Send the alarms to the webhook, whose address `told` holds until then; the command's last line."""
+    save_webhook(served.office, served.url, served.auth, told.pop())
+    environ = {"PREFECT_API_URL": served.url, "TREASURY_ALARM_BLOCK": "custom-webhook/alarms"}
+    return served.office.process("alarms", **environ).last
+
+
 @pytest.mark.costly("three commands as processes beside a server that serves")
 def test_alarms_are_made_once_and_sent_by_the_block_that_the_operator_picks(served: Served, told: list[str]) -> None:
     def automations() -> dict[str, dict[str, Any]]:
@@ -154,10 +161,9 @@ def test_alarms_are_made_once_and_sent_by_the_block_that_the_operator_picks(serv
     paused = made["treasury: a run crashed"]["id"]
     one, off = f"{served.url}/automations/{paused}", {"enabled": False}
     eventually(lambda: httpx.patch(one, json=off, auth=served.auth).is_success, 60)  # its database may be locked
-    save_webhook(served.office, served.url, served.auth, told.pop())
     environ = {"PREFECT_API_URL": served.url, "TREASURY_ALARM_BLOCK": "custom-webhook/alarms"}
-    for last in ("0 alarms made, 7 changed of 8; they are sent", "0 alarms made, 0 changed of 8; they are sent"):
-        assert served.office.process("alarms", **environ).last == last
+    assert point_alarms(served, told) == "0 alarms made, 7 changed of 8; they are sent"
+    assert served.office.process("alarms", **environ).last == "0 alarms made, 0 changed of 8; they are sent"
     now = automations()
     assert {name: each["id"] for name, each in now.items()} == {name: each["id"] for name, each in made.items()}
     assert [name for name, each in now.items() if not each["enabled"]] == ["treasury: a run crashed"]
@@ -261,6 +267,8 @@ def ends_badly(office: Office, users: str) -> list[tuple[str, dict[str, Any], st
 def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(
     served: Served, told: list[str], tmp_path: Path
 ) -> None:
+    if told:  # no other test has
+        point_alarms(served, told)
     limit = tmp_path / "limit.toml"
     limit.write_text('[payouts.one_approval_above]\nUSDT_TRC20 = "1"\n')
     sheet = str(served.office.sheet(("a", "12", "12345670009"), name="served.csv"))

@@ -76,8 +76,8 @@ def policy_at(connection: Connection, key: LedgerKey, past: int) -> Policy | Non
 
 
 def rules_at(connection: Connection, key: LedgerKey, past: int) -> Policy | None:
-    """The policy that reports of a moment of the past were made by, Unix ms: before the first one that which says
-    nothing. None while there is none: a person may name one."""
+    """Return the policy that reports of a moment (Unix ms) were made by: an empty one before the first adoption; None
+    where no policy was ever adopted, so that a person may name one."""
     found = policy_at(connection, key, past)
     is_later = found is None and connection.execute(POLICIES.limit(1)).first() is not None
     return Policy() if is_later else found

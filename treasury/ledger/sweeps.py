@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, insert, select, true, update
+from sqlalchemy import ColumnElement, Connection, insert, select, true
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -191,7 +191,7 @@ def sweep(ledger: Ledger, sweep_id: int) -> Sweep:
 
 
 def last_reported_sweep(ledger: Ledger, scope: Scope) -> Sweep | None:
-    """The sweep of just this scope whose report was made last."""
+    """The sweep of this scope, and of no other, whose report was made last."""
     made = reports_before(ledger, None, schema.sweeps.c.scope == scope.as_text())
     return sweep(ledger, made[-1].sweep_id) if made else None
 
@@ -263,11 +263,11 @@ def record_answers(connection: Connection, texts: Mapping[int, str], at: int, ou
     `ours`: the ledger's side of those that `sent_since` gives another one.
     """
     change_all(connection, _RECORDED, [(key, text, at) for key, text in texts.items()])
-    for key, text in ours.items():
-        connection.execute(update(schema.answers).where(schema.answers.c.id == key).values(ledger_side=text))
+    change_all(connection, _OURS, list(ours.items()))
 
 
 _RECORDED = RowChange(schema.answers, ("id",), ("service_side", "asked_at"))
+_OURS = RowChange(schema.answers, ("id",), ("ledger_side",))
 
 
 def both_sides(

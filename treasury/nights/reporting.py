@@ -71,8 +71,8 @@ def judge_sweep(
 
 
 def _check_takes_lines(ledger: Ledger, sweep_id: int, as_of: int, policy: Policy) -> None:
-    """Raise `InputError` where lines would be of a month that is over, by the days of then or of now, or of a time
-    before people were listed: so is a new report, too, where somebody set the clock back to that time."""
+    """Raise `InputError` where lines would be of a month that is over, by the time zone of then or of now, or of a time
+    before people were listed. A new report is of such a time where somebody set the clock back."""
     in_force, then = policy_in_force(ledger), ledger.look(lambda connection: rules_at(connection, ledger.key, as_of))
     is_signed = in_force is not None and in_force.policy.people and not (then is not None and then.people)
     days = (policy, then or policy)

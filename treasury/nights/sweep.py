@@ -150,7 +150,7 @@ def _by_age(desk: Desk) -> ByAge | None:
 
 
 def stored_sweep(desk: Desk, scope: Scope) -> int:
-    """The last reported sweep of just this scope. Raises `InputError` when there is none."""
+    """The last reported sweep of this scope, and of no other. Raises `InputError` when there is none."""
     found = sweeps.last_reported_sweep(desk.ledger, scope)
     if found is None:
         raise InputError("there are no stored answers to report from: run `treasury reconcile` without --offline first")
@@ -305,7 +305,7 @@ def end_sweep(desk: Desk, sweep_id: int) -> None:
     """Read the balances again and draw the statement. From then on the report is the same whenever it is made."""
     found = sweeps.sweep(desk.ledger, sweep_id)
     if found.as_of is None:
-        # Race: a run goes on meanwhile: what it pays from here on may be drawn below, and not be in what is read.
+        # Race: what a run pays from here on may be in the statement drawn below, and not in the balances read here.
         read_from = closing.last_step(desk.ledger)
         _read_balances(desk, sweep_id, found.scope, "after")
         _read(desk, sweep_id, closing.begin_again(desk.ledger, sweep_id), "after")
