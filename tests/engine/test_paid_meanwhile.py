@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from tests.engine import paying
 from tests.engine.answers import (
@@ -20,9 +21,11 @@ from tests.engine.answers import (
     plan,
     shown,
 )
+from tests.engine.approvers import change
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
+from treasury.ledger import schema
 from treasury.ledger.quotes import reference_of
 from treasury.nights import sweep
 from treasury.orders.records import Intent
@@ -96,6 +99,21 @@ def test_what_had_ended_unpaid_since_the_night_began_and_is_shown_as_paid_is_a_b
     assert remake(desk, sweep_id, tmp_path / "1")["counts"] == {"orphan_success": 1}
     clock_of(desk).move(DAY)
     assert classes(night(desk, tmp_path / "2")) == {"a": "orphan_success persisting"}
+
+
+def test_what_somebody_changed_since_the_night_began_and_is_sent_before_it_is_asked_about_is_told(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    service.plans |= {QUERY: [shown(99)], PAYOUT: [accepted]}
+    desk = open_desk(service.base_url)
+    order = plan(desk, payout())
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    desk.submission.submit(order)
+    change(desk, update(schema.orders).values(receive_currency="USD"))
+    for some in sweep.open_parts(desk, sweep_id).values():
+        sweep.ask_orders(desk, some)
+    sweep.end_sweep(desk, sweep_id)
+    assert remake(desk, sweep_id, tmp_path / "1")["counts"] == {"changed_in_ledger": 1}
 
 
 def test_a_quote_that_another_one_followed_since_the_night_began_is_asked_about_under_its_own_reference(

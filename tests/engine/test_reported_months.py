@@ -60,6 +60,26 @@ def test_a_fee_that_is_shown_later_or_otherwise_is_an_entry_of_the_month_that_le
     assert len(ids) == len(set(ids)) == (2 if is_on_top else 3)
 
 
+@pytest.mark.parametrize("is_on_top", [True, False])
+def test_the_fee_of_what_comes_back_whole_is_no_cost_of_its_month(
+    is_on_top: bool, open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    service.plans |= {"/v1/order/payout": [accepted], "/v1/balance/partner": [ok(balance="1000")]}
+    desk = open_desk(service.base_url, service=ServiceRules(fee_on_top=frozenset({"payout"} if is_on_top else ())))
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)
+    sums, known = [], {"fee_amount": "3", "arrive_amount": "10" if is_on_top else "7"}
+    for run_key, number, status in (("opens", 8, 99), ("run", 9, 99), ("run", 9, 44)):
+        service.plans["/v1/order/query"] = [ABSENT]
+        pay(desk, sheet(tmp_path, (run_key, "10", f"1234567000{number}")), tmp_path / run_key, run_key, seconds=0)
+        service.plans["/v1/order/query"] = [shown(status, currency="USDT_TRC20", order_no=None, **known)]
+        night(desk, tmp_path / "night", Scope() if run_key == "opens" else Scope(run_key=run_key))
+        clock_of(desk).move(DAY)
+        month = month_of(desk, tmp_path / "month", this_month(desk))
+        sums.append([month.get(name, "0") for name in ("paid", "fees", "returned")])
+    paid = "10" if is_on_top else "7"
+    assert sums == [["0"] * 3, [f"-{paid}", "-3", "0"], [f"-{paid}", "0", paid]]
+
+
 def test_a_debit_of_a_scanned_code_that_is_shown_otherwise_is_an_entry_of_the_month_that_learns_of_it(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

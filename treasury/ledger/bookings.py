@@ -151,15 +151,12 @@ def _moved(row: Any, reports: _Reports, place: int, shown: Sequence[_Shown]) -> 
     amount, fee = known.amount if row.amount is None else Decimal(row.amount), known.fee
     taken_in, landed = known.fee_currency or row.currency, row.target == State.SETTLED.value
     moved: dict[tuple[str, EntryKind], Decimal] = {}
-    if row.currency is not None and amount is not None and landed:
+    if row.currency is not None and amount is not None:
+        sign, kind = (1, EntryKind.PAID) if landed else (-1, EntryKind.RETURNED)  # its fee comes back with it
         inside = fee if fee is not None and not is_on_top and taken_in == row.currency else Decimal(0)
-        moved[row.currency, EntryKind.PAID] = inside - amount
+        moved[row.currency, kind] = sign * (inside - amount)
         if fee is not None and (is_on_top or taken_in == row.currency):
-            moved[taken_in, EntryKind.FEE] = -fee
-    elif row.currency is not None and amount is not None:
-        moved[row.currency, EntryKind.RETURNED] = amount
-        if fee is not None and is_on_top:
-            moved[taken_in, EntryKind.FEE] = fee
+            moved[taken_in, EntryKind.FEE] = -sign * fee
     if brings(row):
         received = Decimal(row.receive_amount)
         moved[row.receive_currency, EntryKind.RECEIVED] = received if landed else -received

@@ -245,7 +245,7 @@ def sent_since(ledger: Ledger, question: Question, began: int) -> str | None:
     quote = next((each for each in quotes if each.request_id == order.request_id), None)
     state = _state_told(ledger, order, began)
     side = _order_side(order, quote) | {"state": state.value, "final_at": order.final_at if state.is_final else None}
-    return side_text({**side, "changed": question.side.get("changed")})
+    return side_text({**side, "changed": changed_among(ledger, [order]).get(order.id)})
 
 
 def _state_told(ledger: Ledger, order: Order, began: int) -> State:
