@@ -1,6 +1,9 @@
 """The workbook: the JSON's content cell by cell, exact, harmless, and the same bytes for the same inputs."""
 
+import os
 import stat
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -231,3 +234,35 @@ def test_headers_are_frozen_and_filtered_and_the_file_is_private(tmp_path: Path)
         assert book[name].freeze_panes == "B3"
         assert book[name].auto_filter.ref.startswith("A2:")
     assert stat.S_IMODE((tmp_path / "reconciliation.xlsx").stat().st_mode) == 0o600
+
+
+WRITES = """
+import resource, sys
+from pathlib import Path
+from treasury.reports.spreadsheets import PlainBook
+path, most = Path(sys.argv[1]), int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+book = PlainBook(path)
+for number, _ in enumerate(book.over("Rows", ("name",), ({"name": str(each)} for each in range(100_000)), {})):
+    if most > 10_000_000 and number == 50_000:
+        print(*Path(sys.argv[3]).iterdir(), flush=True)
+        resource.prlimit(0, resource.RLIMIT_CPU, (0, 0))
+book.finish()
+"""
+
+
+@pytest.mark.parametrize("most", [100_000, 100_000_000], ids=["full disk", "killed"])
+def test_rows_wait_beside_their_workbook_and_a_full_disk_is_said_to_be_so(tmp_path: Path, most: int) -> None:
+    own, others = tmp_path / "own", tmp_path / "others"
+    others.mkdir()
+    arguments = [sys.executable, "-c", WRITES, str(own / "results.xlsx"), str(most), str(others)]
+    ended = subprocess.run(
+        arguments, env={**os.environ, "TMPDIR": str(others)}, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert list(others.iterdir()) == []
+    if most == 100_000:
+        assert (ended.returncode, "OSError: [Errno 27] File too large" in ended.stderr) == (1, True)
+        assert list(own.iterdir()) == []
+    else:
+        assert (ended.returncode < 0, ended.stdout.strip()) == (True, "")
+        assert [file.name.startswith(".results.xlsx.") for file in own.iterdir()] == [True]

@@ -9,7 +9,7 @@ from typing import Any
 
 from treasury.concurrency.turns import run_concurrently
 from treasury.errors import InvalidSheet, NotConnected, OutcomeUnknown, Refused
-from treasury.files import write_bytes, write_json
+from treasury.files import write_json
 from treasury.ledger.seen_card_users import saw_card_user
 from treasury.ledger.snapshots import keep_snapshot, snapshot_of
 from treasury.masking import known, mask_text
@@ -27,8 +27,8 @@ from treasury.provider.card_users import (
 )
 from treasury.provider.client import may_pass
 from treasury.provider.refusals import ACCOUNT_TROUBLE, says_account_trouble
-from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
+from treasury.reports.spreadsheets import PlainBook
 from treasury.sheets.card_users_sheet import LAYOUT, CardUserRow, read_card_users
 from treasury.sheets.headers import read_mappings
 from treasury.sheets.reading import Sheet
@@ -327,8 +327,8 @@ def write_users(desk: Desk, results: Sequence[Mapping[str, Any]], out: Path | No
         "other_email": [each["user_xid"] for each in results if each["reason"] == OTHER_EMAIL],
         "files": files,
     }
-    book = PlainBook()
+    book = PlainBook(out / "card_users.xlsx")
     write_csv(out / "card_users.csv", COLUMNS, book.over("Card users", COLUMNS, results, WIDTHS))
-    write_bytes(out / "card_users.xlsx", book.finish())
+    book.finish()
     write_json(out / "run.json", summary)
     return summary

@@ -28,8 +28,8 @@ from treasury.provider.orders import Pay, PayinRecord
 from treasury.provider.pacing import FOLLOW
 from treasury.provider.refusals import WRONG_SIGNATURE, RefusalKind
 from treasury.provider.status import OrderStatus
-from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
+from treasury.reports.spreadsheets import PlainBook
 from treasury.reports.starts import end_start, is_changed, start_folder
 from treasury.sheets.headers import PROBLEM, STATUS, read_mappings
 from treasury.sheets.invoices import LAYOUT, InvoiceRow, read_invoices
@@ -355,9 +355,9 @@ def _write(made: Sequence[_Invoice], run_key: str, out: Path, valid_days: int) -
         names.remove("remaining.csv")
     files = [str(out / name) for name in names]
     summary = {"kind": KIND, "run_key": run_key, "rows": len(made), "counts": counts, "files": files}
-    book = PlainBook()
+    book = PlainBook(own / "results.xlsx")
     write_csv(own / "results.csv", COLUMNS, book.over("Invoices", COLUMNS, results, WIDTHS))
-    write_bytes(own / "results.xlsx", book.finish())
+    book.finish()
     write_plain_csv(own / "remaining.csv", list(_remaining_columns(made)), _remaining(made))
     write_json(own / "run.json", summary)
     for name in [*names, *(str(result["qr"]) for result in results if result["qr"])]:

@@ -15,8 +15,8 @@ from treasury.payments.desk import Desk
 from treasury.provider.answers import names_the_same
 from treasury.provider.orders import DepositAddress, VerifyDepositAddress
 from treasury.provider.refusals import RefusalKind
-from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
+from treasury.reports.spreadsheets import PlainBook
 from treasury.sheets.deposit_addresses_sheet import LAYOUT, AddressRow, read_deposit_addresses
 from treasury.sheets.headers import read_mappings
 from treasury.sheets.reading import Sheet
@@ -125,8 +125,8 @@ def write_addresses(results: Sequence[Mapping[str, Any]], out: Path) -> Mapping[
     files = [str(out / name) for name in ("addresses.csv", "addresses.xlsx", "run.json")]
     counts = dict(sorted(Counter(result["outcome"] for result in results).items()))
     summary = {"kind": KIND, "addresses": len(results), "counts": counts, "files": files}
-    book = PlainBook()
+    book = PlainBook(out / "addresses.xlsx")
     write_csv(out / "addresses.csv", COLUMNS, book.over("Addresses", COLUMNS, rows, WIDTHS))
-    write_bytes(out / "addresses.xlsx", book.finish())
+    book.finish()
     write_json(out / "run.json", summary)
     return summary

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from treasury.files import write_bytes, write_json, write_text
+from treasury.files import write_json, write_text
 from treasury.reconciliation.months import Booking, MonthLine
 from treasury.reports.machine import time_text
 from treasury.reports.markup import amount, rendered
-from treasury.reports.plain_book import PlainBook
+from treasury.reports.spreadsheets import PlainBook
 from treasury.sheets.writing import write_csv
 
 COLUMNS: Mapping[str, str] = {
@@ -45,15 +45,14 @@ def write_month(
     machine: dict[str, Any] = {"month": month, "time_zone": time_zone, "entries": len(entries)}
     machine |= {"accounts": [line.as_text() for line in lines], "controls": dict(controls)}
     write_csv(out / "entries.csv", ENTRY_COLUMNS, _rows(entries))
-    book = PlainBook()
+    book = PlainBook(out / "month.xlsx")
     for name, columns, rows in (
         ("Accounts", tuple(COLUMNS), [line.as_values() for line in lines]),
         ("Entries", ENTRY_COLUMNS, list(_rows(entries))),
         ("Controls", CONTROL_COLUMNS, [dict(zip(CONTROL_COLUMNS, each, strict=True)) for each in controls.items()]),
     ):
-        for _ in book.over(name, columns, rows, dict.fromkeys(columns, 20)):
-            pass
-    write_bytes(out / "month.xlsx", book.finish())
+        book.add(name, columns, rows, dict.fromkeys(columns, 20))
+    book.finish()
     page = rendered("month.html.j2", machine=machine, columns=COLUMNS, amount=amount)
     write_text(out / "month.html", page)
     write_json(out / "month.json", machine)

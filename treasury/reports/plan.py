@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.approving.judging import ApprovalJudgement
-from treasury.files import write_bytes, write_text
+from treasury.files import write_text
 from treasury.ledger.proposals import WaitingPlan
 from treasury.masking import mask
 from treasury.money import format_amount, parse_amount
@@ -408,7 +408,7 @@ def write_plan(folder: Path, page: PlanPage) -> list[Path]:
     """Write `plan.html` and `plan.xlsx` into a folder; returns their paths."""
     html, workbook = folder / "plan.html", folder / "plan.xlsx"
     write_text(html, _html(page))
-    write_bytes(workbook, _workbook(page))
+    _write_workbook(workbook, page)
     return [html, workbook]
 
 
@@ -429,10 +429,10 @@ def _html(page: PlanPage) -> str:
     )
 
 
-def _workbook(page: PlanPage) -> bytes:
-    from treasury.reports.book_cells import Column, WrittenBook
+def _write_workbook(path: Path, page: PlanPage) -> None:
+    from treasury.reports.spreadsheets import Column, WrittenBook
 
-    book = WrittenBook(_time(page.made_at), f"Plan of {page.run_key}")
+    book = WrittenBook(path, _time(page.made_at), f"Plan of {page.run_key}")
     sheet = book.sheet("Plan")
     sheet.set_column(0, 0, 26)
     sheet.set_column(1, 1, 100)
@@ -445,4 +445,4 @@ def _workbook(page: PlanPage) -> bytes:
     ]
     if columns:
         book.list_sheet("Payments", "What is paid; amounts as the sheet has them.", columns, page.rows)
-    return book.finish()
+    book.finish()

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from treasury.files import write_bytes
-from treasury.reports.book_cells import Column, WrittenBook, set_widths
 from treasury.reports.figures import (
     AGES,
     BALANCE_LINES,
@@ -27,6 +25,7 @@ from treasury.reports.figures import (
     scope_in_words,
     sort_breaks,
 )
+from treasury.reports.spreadsheets import Column, WrittenBook, set_widths
 from treasury.texts import count_of
 
 MAX_DAYS = 92
@@ -242,7 +241,7 @@ def write_workbook(path: Path, machine: Machine, orders: ListedOrders, meanings:
     Every amount is a number and, beside it, its exact text, because a spreadsheet's number holds 15 digits. Always:
     with one rule nobody has to know which cells are exact.
     """
-    book = WrittenBook(machine["as_of"])
+    book = WrittenBook(path, machine["as_of"])
     parts = sort_breaks(machine)
     summary, below = write_summary(book, machine, meanings)
     _list_breaks(book, "Breaks", "to clear, by priority and then amount", BREAKS, parts.open)
@@ -255,7 +254,7 @@ def write_workbook(path: Path, machine: Machine, orders: ListedOrders, meanings:
     columns = (Column("Setting", "name", 36), Column("Value", "value", 60))
     book.list_sheet("Settings", "The tolerances and limits this report was made with.", columns, settings)
     add_figures(book, machine, summary, below)
-    write_bytes(path, book.finish())
+    book.finish()
 
 
 def write_summary(book: WrittenBook, machine: Machine, meanings: Mapping[str, str]) -> tuple[Any, int]:

@@ -21,7 +21,7 @@ from treasury.orders.rows import COMMANDS, LeftOut
 from treasury.orders.states import OUTCOMES, Hold, State
 from treasury.reports.details import COLUMNS as DETAILS
 from treasury.reports.details import Details
-from treasury.reports.plain_book import ResultBook
+from treasury.reports.spreadsheets import ResultBook
 from treasury.reports.starts import start_folder
 from treasury.sheets.writing import write_csv
 from treasury.texts import with_person, without_markup
@@ -374,9 +374,9 @@ def write_run_results(
     )
     wanted = (dict.fromkeys(COLUMNS) | mark | dict(row) for row in asked.over_unsent(totals.over_unsent(unsent)))
     lines = chain(recorded, wanted)
-    book = ResultBook()
+    book = ResultBook(out / "results.xlsx")
     write_csv(results, COLUMNS, book.over(COLUMNS, lines))
-    book.finish(out / "results.xlsx")
+    book.finish()
     written = [results, out / "results.xlsx", out / "run.json", *files]
     more |= {"files": [str(each) for each in written], **marks.as_dict()}
     full = {**totals.as_dict(run_key, kind), **_left_out(left_out), **more}

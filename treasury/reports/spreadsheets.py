@@ -1,15 +1,27 @@
-"""One workbook being written: formats, and tables whose cells are safe, exact and cheap."""
+"""Workbooks being written: formats, and tables whose cells are safe, exact and cheap."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+import tempfile
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from io import BytesIO
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from xlsxwriter import Workbook
-
+from treasury.files import write_bytes
+from treasury.money import exact, format_amount
+from treasury.orders.states import OUTCOMES
+from treasury.private_files import make_folder
 from treasury.sheets.writing import printable, safe_cell
+
+if TYPE_CHECKING:
+    from xlsxwriter import Workbook
 
 MAX_TEXT = 16_000
 """Characters of a cell. Excel holds 32,767 and counts some characters as two; more than this nobody reads there."""
@@ -40,18 +52,27 @@ class Column:
 
 
 class WrittenBook:
-    """A workbook in memory, written row by row: what is on the disk already costs no memory."""
+    """A workbook in memory, written row by row: what is on the disk already costs no memory.
 
-    def __init__(self, as_of: str, title: str = "Reconciliation") -> None:
+    The rows wait in files beside the workbook, so that a killed process leaves none of them in a folder of others.
+    """
+
+    def __init__(self, path: Path, as_of: str = "", title: str = "Reconciliation") -> None:
         """`as_of`: UTC text; it stands as the file's time, so that the same inputs give the same bytes."""
-        self._file = BytesIO()
+        from xlsxwriter import Workbook  # 35 ms, which most commands never need
+
+        make_folder(path.parent)
+        self._path, self._file = path, BytesIO()
+        rows = tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)
         options = {
             "constant_memory": True,
+            "tmpdir": rows,
             "strings_to_formulas": False,
             "strings_to_urls": False,
             "strings_to_numbers": False,
         }
         self.book = Workbook(self._file, options)
+        self._forget_rows = weakref.finalize(self, _forget, self.book, rows)
         self.book.set_properties({"title": title, "created": as_time(as_of) or datetime(2000, 1, 1)})  # noqa: DTZ001
         self.plain = self.book.add_format({"valign": "top"})
         header = {"bold": True, "bg_color": HEADER, "bottom": 1, "border_color": RULE, "valign": "top"}
@@ -65,10 +86,16 @@ class WrittenBook:
         self._exact = self.book.add_format({"align": "right", "num_format": "@", "valign": "top"})
         self._money: dict[str, Any] = {}
 
-    def finish(self) -> bytes:
-        """Close the workbook; returns the file."""
-        self.book.close()
-        return self._file.getvalue()
+    def finish(self) -> None:
+        """Write the file. Raises `OSError`."""
+        from xlsxwriter.exceptions import FileCreateError
+
+        try:
+            self.book.close()
+        except FileCreateError as error:
+            raise error.args[0] from None  # of a full disk, which it wraps
+        self._forget_rows()
+        write_bytes(self._path, self._file.getvalue())
 
     def sheet(self, name: str) -> Any:
         """A new sheet, which prints on A4 across."""
@@ -94,6 +121,14 @@ class WrittenBook:
         """Write an amount (exact text) as a number, showing no digit that the number does not hold."""
         if value is not None and _NUMBER.fullmatch(value):
             sheet.write_number(row, column, float(value), self._money_look(value))
+
+    def exact(self, sheet: Any, row: int, column: int, value: Decimal) -> None:
+        """Write an amount as a number; as text where it has more digits than a number holds."""
+        text = format_amount(value)
+        if len(text.lstrip("-").replace(".", "")) > FLOAT_DIGITS:
+            self.text(sheet, row, column, text, self._exact)
+        else:
+            self.money(sheet, row, column, text)
 
     def count(self, sheet: Any, row: int, column: int, value: float) -> None:
         """Write a counted number."""
@@ -152,6 +187,14 @@ class WrittenBook:
         return self._money[look]
 
 
+def _forget(book: "Workbook", rows: str) -> None:
+    """Close and delete the files of a workbook's rows, also of one that nobody finished."""
+    for sheet in book.worksheets():
+        with suppress(OSError):  # of a full disk
+            sheet.row_data_fh.close()
+    shutil.rmtree(rows, ignore_errors=True)
+
+
 def width_of(columns: Sequence[Column]) -> int:
     """How many cells wide a table of these columns is."""
     return sum(column.cells for column in columns)
@@ -174,3 +217,93 @@ def as_time(text: object) -> datetime | None:
         return datetime.fromisoformat(str(text)).replace(tzinfo=None)
     except ValueError:
         return None
+
+
+class PlainBook:
+    """A workbook of tables with a frozen header and a filter. The same rows give the same bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self._book = WrittenBook(path, title="")
+
+    def over(
+        self, name: str, columns: Sequence[str], rows: Iterable[Mapping[str, object]], widths: Mapping[str, int]
+    ) -> Iterator[Mapping[str, object]]:
+        """These rows, each written as it passes into a sheet of its own; what a row lacks is blank."""
+        book, sheet, last = self._book, self._book.sheet(name), 1
+        sheet.freeze_panes(1, 1)
+        sheet.repeat_rows(0)
+        for at, column in enumerate(columns):
+            sheet.set_column(at, at, widths.get(column, max(11, len(column) + 2)))
+            book.text(sheet, 0, at, column, book.header)
+        for last, row in enumerate(rows, 1):
+            for at, column in enumerate(columns):
+                value = row.get(column)
+                if isinstance(value, Decimal):
+                    book.exact(sheet, last, at, value)
+                elif type(value) is int:
+                    sheet.write_number(last, at, value)
+                elif value is not None:
+                    book.text(sheet, last, at, value)
+            yield row
+        sheet.autofilter(0, 0, last, len(columns) - 1)
+
+    def add(
+        self, name: str, columns: Sequence[str], rows: Iterable[Mapping[str, object]], widths: Mapping[str, int]
+    ) -> None:
+        """Write these rows into a sheet of their own."""
+        for _ in self.over(name, columns, rows, widths):
+            pass
+
+    def finish(self) -> None:
+        """Write the file."""
+        self._book.finish()
+
+
+WIDTHS = {"request_id": 32, "reason": 30, "order_no": 22, "next_action": 50, "payee_name": 26, "reference": 24}
+
+TOTALS = ("outcome", "currency", "rows", "amount")
+
+
+class ResultBook:
+    """A workbook that takes rows as they pass by and keeps none of them."""
+
+    def __init__(self, path: Path) -> None:
+        self._book = PlainBook(path)
+        self._totals = _Totals()
+
+    def over(self, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
+        """These rows, each written as it passes."""
+        return self._book.over("Results", columns, self._totals.over(rows), WIDTHS)
+
+    def finish(self) -> None:
+        """Write the totals, and the file."""
+        self._book.add("Totals", TOTALS, self._totals.lines(), dict.fromkeys(TOTALS, 18))
+        self._book.finish()
+
+
+class _Totals:
+    """Rows and amounts per outcome and currency of what passes by."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._sums: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+
+    def over(self, rows: Iterable[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
+        """These rows, each counted as it passes."""
+        for row in rows:
+            self._take(row)
+            yield row
+
+    @exact
+    def _take(self, row: Mapping[str, object]) -> None:
+        key = str(row.get("outcome") or ""), str(row.get("currency") or "")
+        self._counts[key] += 1
+        amount = row.get("amount")
+        if isinstance(amount, Decimal):
+            self._sums[key] += amount
+
+    def lines(self) -> Iterator[Mapping[str, object]]:
+        """The totals, in the order in which people want to read outcomes."""
+        order = {outcome: place for place, outcome in enumerate(OUTCOMES)}
+        for key in sorted(self._counts, key=lambda key: (order.get(key[0], len(order)), key[1])):
+            yield dict(zip(TOTALS, (*key, self._counts[key], self._sums.get(key)), strict=True))
