@@ -26,6 +26,7 @@ from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
 from treasury.ledger import schema
+from treasury.ledger.intents import commit_plan
 from treasury.ledger.quotes import reference_of
 from treasury.nights import sweep
 from treasury.orders.records import Intent
@@ -184,3 +185,37 @@ def test_a_scanned_code_that_fails_after_the_balance_was_read_and_before_the_rep
     service.plans["/v1/balance/partner"] = [ok(balance="100")]
     clock_of(desk).move(DAY)
     assert classes(night(desk, tmp_path / "3")) == {}
+
+
+def test_a_scanned_code_that_is_sent_and_settles_after_the_questions_and_before_the_balance_is_read_is_no_lot(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields, read = {"user_xid": "u", "qrcode": "q", "amount": "100", "notify_url": "n"}, sweep._read_balances
+    service.plans |= {"/v1/scanPay/submit": [ok(orderNo="P1", status=22)], QUERY: [ABSENT]}
+    service.plans["/v1/balance/partner"] = [ok(balance="100")]
+    desk = open_desk(service.base_url)
+    scanned = [Intent(name, "submit_scan_to_pay", fields, fields, "USDT", ceiling=Decimal(9)) for name in ("a", "b")]
+    plan(desk, scanned[0])
+    night(desk, tmp_path / "1")
+
+    def late(desk: Any, sweep_id: int, scope: Any, moment: str) -> None:
+        if moment == "after":
+            service.plans[QUERY] = [ABSENT]
+            commit_plan(desk.ledger, "other", "test", {}, "1" * 64, scanned[1:])
+            [order] = map(desk.submission.submit, desk.ledger.orders(run_key="other"))
+            paid = shown(99, order_amount="8")
+            service.plans[QUERY] = [lambda sent: paid(sent) if sent["request_id"] == order.request_id else ABSENT]
+            assert desk.submission.ask(order).state is State.SETTLED
+            service.plans["/v1/balance/partner"] = [ok(balance="92")]
+        read(desk, sweep_id, scope, moment)
+
+    clock_of(desk).move(DAY)
+    monkeypatch.setattr("treasury.nights.sweep._read_balances", late)
+    assert classes(night(desk, tmp_path / "2")) == {}
+    monkeypatch.setattr("treasury.nights.sweep._read_balances", read)
+    clock_of(desk).move(DAY)
+    third = night(desk, tmp_path / "3")
+    assert ("USDT" in classes(third), balance(third, "USDT")["unexplained"]) == (False, "0")
+    service.plans["/v1/balance/partner"] = [ok(balance="87")]
+    clock_of(desk).move(DAY)
+    assert classes(night(desk, tmp_path / "4"))["USDT"] == "balance_gap new"

@@ -110,7 +110,8 @@ def debit_of(row: Any, rules: ServiceRules) -> str:
 
 def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield those that are open or settled, each with the last answer that shows its amount in its currency, or in
-    any where the ledger knows none. Of an open one that no answer shows, its ceiling stands for the amount."""
+    any where the ledger knows none. Of an open one that no answer shows, its ceiling stands for the amount; a settled
+    one has no facts then."""
     orders, answers = schema.orders.c, schema.answers.c
     facts = (orders.id, orders.operation, orders.currency, orders.state, orders.created_at, orders.ceiling)
     shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & shows_amount(orders.currency)
@@ -130,8 +131,8 @@ def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[s
         said = row if row.service_side is not None else before.get(row.request_id)
         if said is not None:
             yield row, json.loads(said.service_side)
-        elif row.ceiling is not None and row.state != State.SETTLED.value:
-            yield row, {"seen_amount": row.ceiling}
+        elif row.ceiling is not None:
+            yield row, {} if row.state == State.SETTLED.value else {"seen_amount": row.ceiling}
 
 
 MAX_NAMED = 20
@@ -213,6 +214,10 @@ class AccountSums:
         state, currency = State(row.state), row.currency or shown.get("seen_currency")
         if currency is None:
             return
+        is_new = row.sent_at is not None and row.sent_at > (self.since or 0)
+        if not shown:  # settled beside the sweep: the balance may show its debit already
+            self._flows[currency]["unread_in"] += Decimal(row.ceiling) if is_new else ZERO
+            return
         debits = [(currency, Decimal(shown["seen_amount"]))]
         if row.operation in self.rules.fee_on_top and shown.get("seen_fee") is not None:
             debits.append((shown.get("seen_fee_currency") or currency, Decimal(shown["seen_fee"])))
@@ -223,8 +228,7 @@ class AccountSums:
             if state is State.SETTLED:
                 debit = ZERO if self._is_inside(code, row.id) else amount
                 sums["unpriced"] += debit
-                is_new = self.since is not None and row.sent_at is not None and row.sent_at > self.since
-                sums["unpriced_since"] += debit if is_new else 0
+                sums["unpriced_since"] += debit if is_new and self.since is not None else ZERO
             else:
                 self._add_on_its_way(row, "in_flight", code, amount)
         if state in OPEN:

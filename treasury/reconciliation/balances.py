@@ -84,7 +84,7 @@ class Flows:
     unread_out: Decimal = ZERO
     """Part of what left: after the balance was asked for, so that it may not show it."""
     unread_in: Decimal = ZERO
-    """Part of what came in, or back: after that."""
+    """Part of what came in, or back: after that; and the most that scanned codes debited which settled meanwhile."""
     debited: Decimal = ZERO
     """Amounts that orders on their way have taken, of operations that debit when they are accepted (`debited_when`)."""
     undebited: Decimal = ZERO
