@@ -106,6 +106,9 @@ def test_an_invoice_that_ended_is_named_until_it_is_paid_or_accepted(
     rows = office.results("november")
     report = morning(office)
     assert standing(report) == ["unpaid_invoice"] * 4
+    assert not (office.home / "runs" / "november" / "remaining.csv").read_text().strip().splitlines()[1:]
+    unpaid = [each["next_action"] for each in report["breaks"] if each["class"] == "unpaid_invoice"]
+    assert all("`treasury collect` with its sheet and run key again" in each for each in unpaid), "it has no row yet"
     assert report["money_in"]["oldest_unpaid_days"] == 0
     told("50", rows["b"]["address"])
     [late] = [each for each in morning(office)["breaks"] if each["request_id"] == rows["b"]["request_id"]]

@@ -46,11 +46,11 @@ pytestmark = ONE_ORDER
 SCAN = "/v1/scanPay/submit"
 
 
-def executed(desk: Desk, service: Any) -> Order:
+def executed(desk: Desk, service: Any, answer: Any = None) -> Order:
     quote: dict[str, Any] = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT"}
     quote |= {"settleAmt": "1998", "feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
     service.plan(CONVERSION_QUOTE, ok(**quote))
-    service.plan(EXECUTE, ok(orderNo="E1", status=22))
+    service.plan(EXECUTE, answer or ok(orderNo="E1", status=22))
     return desk.submission.submit(plan(desk, conversion()))
 
 
@@ -161,6 +161,21 @@ def test_what_a_person_does_about_an_order_that_ended_otherwise_than_it_was_mean
     assert told.says.endswith(f"treasury resolve {order.request_id} --as settled"), told.says
     [ended] = resolve_as_ended(desk, order.request_id, State.SETTLED, None, by="Ana", why="its support says so")
     assert ended.order.state is State.SETTLED
+
+
+@pytest.mark.parametrize("is_taken_over", [False, True])
+def test_what_no_question_ends_is_not_left_to_questions(
+    open_desk: OpenDesk, service: Any, *, is_taken_over: bool
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUERY, *[ABSENT] * 6)
+    order = desk.submission.ask(executed(desk, service, refused(202203)))
+    if is_taken_over:
+        [taken] = resolve_as_sent(desk, order.request_id, by="Ana", why="its support says that it was made")
+        order = desk.submission.ask(taken.order)
+    assert order.state.outcome == ("in_progress" if is_taken_over else "unknown")
+    assert f"treasury resolve {order.request_id} --as" in (order.reason or ""), order
+    assert next_action(order).startswith("do what its reason says")
 
 
 def test_an_empty_answer_disputes_nothing(open_desk: OpenDesk, service: Any) -> None:

@@ -166,7 +166,8 @@ CLASSES: tuple[Class, ...] = (
         "unpaid_invoice",
         Verdict.WARNINGS,
         "an invoice has ended, or is older than it may be, and nothing came",
-        "ask the customer, or make a new invoice from `remaining.csv`; then accept it (`treasury accept`)",
+        "ask the customer; once the service shows that it ended, `treasury collect` with its sheet and run key again "
+        "writes its row into `remaining.csv`, for a new invoice; then accept it (`treasury accept`)",
     ),
     Class(
         "unexpected_deposit",

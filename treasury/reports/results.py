@@ -103,6 +103,9 @@ UNSENT_ACTIONS: Mapping[str, str] = {
 }
 """How the reason of a row begins that was not sent -> what a person does about it."""
 
+IN_VAIN = "do what its reason says: it may be that no question to the service ever ends it"
+"""The next action of a row whose reason names `treasury resolve`, for the service does not show it."""
+
 DISPUTED = (
     "the service shows its end with another amount or currency than was sent: ask its support, then "
     "treasury resolve {request_id} --as {end}"
@@ -242,7 +245,9 @@ def _action(order: Order, by: Order | None) -> str:
         how = REPLACED.get(by.state.outcome, "is to be paid as {row_ref} of {run_key}: treasury show {run_key}")
         return how.format(row_ref=by.row_ref, run_key=by.run_key)
     is_disputed = order.state is State.UNKNOWN and order.status is not None and order.status.is_final
-    decision = DISPUTED if is_disputed else HELD_ACTIONS.get(order.hold_kind or "")
+    left = order.state in (State.UNKNOWN, State.ACCEPTED)
+    is_in_vain = left and f"treasury resolve {order.request_id} " in (order.reason or "")
+    decision = DISPUTED if is_disputed else IN_VAIN if is_in_vain else HELD_ACTIONS.get(order.hold_kind or "")
     if decision is not None:
         end = "settled" if was_paid(order) else "failed"
         return decision.format(request_id=order.request_id + SAID, run_key=order.run_key + SAID, end=end)
