@@ -25,6 +25,7 @@ from tests.engine.approvers import change
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
+from treasury.call.calls import send_operation
 from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.quotes import reference_of
@@ -33,6 +34,7 @@ from treasury.orders.records import Intent
 from treasury.orders.states import Event, Hold, State
 from treasury.payments import execution
 from treasury.payments.desk import Desk
+from treasury.provider.orders import Pay
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 from treasury.sandbox.behaviour import Behaviour
@@ -219,3 +221,24 @@ def test_a_scanned_code_that_is_sent_and_settles_after_the_questions_and_before_
     service.plans["/v1/balance/partner"] = [ok(balance="87")]
     clock_of(desk).move(DAY)
     assert classes(night(desk, tmp_path / "4"))["USDT"] == "balance_gap new"
+
+
+@pytest.mark.both_databases
+def test_what_was_paid_in_while_a_night_was_cut_off_is_asked_about_again(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    """Its balances are read anew, and what a pay-in brought only its answer says."""
+    desk = open_desk(service.base_url)
+    service.plans |= {"/v1/order/pay": [accepted], QUERY: [shown(22)], "/v1/balance/partner": [ok(balance="100")]}
+    fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
+    send_operation(desk, Pay(request_id="in-1", amount="60", **fields))
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    for some in sweep.open_parts(desk, sweep_id).values():
+        sweep.ask_orders(desk, some)
+    clock_of(desk).move(6 * 3600)
+    service.plans[QUERY] = [shown(99, currency="USDT_TRC20", order_amount="60")]
+    service.plans["/v1/balance/partner"] = [ok(balance="160")]
+    report = night(desk, tmp_path / "2")
+    assert (report["breaks"], balance(report)["unexplained"], report["money_in"]["invoices"]) == ([], "0", {"paid": 1})

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, insert, select, true
+from sqlalchemy import ColumnElement, Connection, insert, select
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -197,20 +197,29 @@ def last_reported_sweep(ledger: Ledger, scope: Scope) -> Sweep | None:
 
 
 def open_questions(ledger: Ledger, sweep_id: int) -> list[int]:
-    """Ids of the questions that the sweep has not asked yet, or could not ask."""
-    return _open(ledger, schema.answers.c.sweep_id == sweep_id)
+    """Ids of the questions that the sweep has not asked yet, or could not ask, and of those about pay-ins and deposits.
+
+    What these brought only their answers say, and whoever goes on with a sweep reads the balances anew.
+    """
+    return _open(ledger, schema.answers.c.sweep_id == sweep_id, _is_unanswered() | _IS_RECEIPT)
 
 
 def still_open(ledger: Ledger, ids: Sequence[int], since: int | None = None) -> list[int]:
-    """Those of these questions that nobody has asked yet, or could ask; `since`: or tried to, since then, Unix ms."""
+    """Those of these questions that nobody has asked yet, or could ask; `since`: or tried to, since then, Unix ms, and
+    those about pay-ins and deposits that nobody has asked since then."""
     table = schema.answers.c
-    asked_before = true() if since is None else table.asked_at.is_(None) | (table.asked_at < since)
-    return _open(ledger, table.id.in_(ids) & asked_before)
+    if since is None:
+        return _open(ledger, table.id.in_(ids), _is_unanswered())
+    asked_before = table.asked_at.is_(None) | (table.asked_at < since)
+    return _open(ledger, table.id.in_(ids) & asked_before, _is_unanswered() | _IS_RECEIPT)
 
 
-def _open(ledger: Ledger, condition: Any) -> list[int]:
+def _open(ledger: Ledger, *conditions: ColumnElement[bool]) -> list[int]:
     table = schema.answers.c
-    return [row.id for row in ledger.read(select(table.id).where(condition, _is_unanswered()).order_by(table.id))]
+    return [row.id for row in ledger.read(select(table.id).where(*conditions).order_by(table.id))]
+
+
+_IS_RECEIPT = schema.answers.c.order_id.is_(None) & schema.answers.c.ledger_side.like(f'%"operation": "{RECEIPT}"%')
 
 
 def _is_unanswered() -> ColumnElement[bool]:
