@@ -88,7 +88,8 @@ CLASSES: tuple[Class, ...] = (
         "unknown_outcome",
         Verdict.BREAKS,
         "sent, and nobody knows yet whether it acted",
-        "do not pay it by hand: start its run again to ask at once; the nightly reconciliation asks in any case",
+        "do not pay it by hand: start its run again to ask at once; the nightly reconciliation asks in "
+        "any case; once you know how it ended: `treasury resolve`",
     ),
     Class(
         "partial",
