@@ -3,7 +3,8 @@
 A task takes the operation, or its fields by their wire names, and optionally the name of an account block. What reads
 or creates returns the whole answer. What moves money goes through ledger and submission, at most once for its
 reference: `Settled` and `InProgress` return the order's result row; what is held, refused, cancelled or not known fails
-in a state of that name and raises `NeedsAttention`, whose `summary` is the row. Only reads are retried by Prefect.
+in a state of that name and raises `NeedsAttention`, whose `summary` is the row. Only reads are retried by Prefect, and
+only they may be cached.
 """
 
 import logging
@@ -56,8 +57,7 @@ LOG = logging.getLogger("treasury")
 
 
 def as_task(operation: type[Operation[Any]]) -> Task[..., Mapping[str, Any]]:
-    """The task of an operation; its retries follow from its effect."""
-    reads = operation.effect is Effect.READS
+    """The task of an operation; its retries follow from its effect. Raises for one that the catalogue does not have."""
 
     def send(fields: Mapping[str, Any] | Operation[Any], account: str | None = None) -> Any:
         return _send(operation, fields, account)
@@ -71,12 +71,19 @@ def as_task(operation: type[Operation[Any]]) -> Task[..., Mapping[str, Any]]:
         send,
         name=operation.operation_name(),
         cache_policy=NO_CACHE,
-        retries=TASK.attempts - 1 if reads else 0,
-        retry_delay_seconds=TASK.first_pause if reads else 0,
         retry_condition_fn=unless_rejected,
         tags={operation.effect.value.replace(" ", "-")},
         task_run_name=cast(Any, name),  # Prefect's own type of it fits no function
+        **_by_effect(operation),
     )
+
+
+def _by_effect(operation: type[Operation[Any]]) -> dict[str, Any]:
+    if CATALOGUE.get(operation.operation_name()) is not operation:
+        raise AssertionError(f"{operation.__name__} is not in treasury/provider/catalogue.py, which the ledger reads")
+    if operation.effect is Effect.READS:
+        return {"reads": True, "retries": TASK.attempts - 1, "retry_delay_seconds": TASK.first_pause}
+    return {"retries": 0, "retry_delay_seconds": 0}
 
 
 def _send(operation: type[Operation[Any]], fields: object, account: str | None) -> Any:

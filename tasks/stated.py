@@ -8,10 +8,11 @@ from contextvars import ContextVar
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from prefect import Task
+from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
-from treasury.errors import ApprovalNeeded
+from treasury.errors import ApprovalNeeded, InputError
 from treasury.ledger.counts import outcomes
 from treasury.orders.states import OUTCOMES
 from treasury.payments.desk import Desk
@@ -37,10 +38,15 @@ def results_kept() -> Iterator[None]:
 
 
 class StatedTask(Task[..., Any]):
-    """A task that may return its state; whoever calls it gets what the state holds, as with any other task."""
+    """A task that may return its state; whoever calls it gets what the state holds, as with any other task.
 
-    def __init__(self, fn: Callable[..., Any], **options: Any) -> None:
+    Unless it only `reads`, no option makes it one that is cached: its state would say that something was sent, and
+    nothing was.
+    """
+
+    def __init__(self, fn: Callable[..., Any], *, reads: bool = False, **options: Any) -> None:
         super().__init__(fn, **options)
+        self.reads = reads
         self.source_code = f"{fn.__name__}: {self.source_code}"  # a cache takes tasks of one source for the same
 
     def __call__(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
@@ -54,11 +60,14 @@ class StatedTask(Task[..., Any]):
         return result
 
     def with_options(self, **options: Any) -> "StatedTask":
-        """The task with other options."""
-        changed = super().with_options(**options)
+        """The task with other options. Raises `InputError` for those that would cache what does not only read."""
+        changed = cast(StatedTask, super().with_options(**options))
+        if not self.reads and (changed.cache_policy not in (None, NO_CACHE) or changed.result_storage_key is not None):
+            mend = "leave cache_policy, cache_key_fn and result_storage_key out"
+            raise InputError(f"{self.name} is never cached, since nothing would be sent then: {mend}")
         changed.__class__ = StatedTask  # Prefect makes a plain one
-        changed.source_code = self.source_code
-        return cast(StatedTask, changed)
+        changed.source_code, changed.reads = self.source_code, self.reads
+        return changed
 
 
 class _Decorator(Protocol):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from prefect.artifacts import create_table_artifact
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
@@ -130,6 +131,7 @@ def watched(name: str, given: Mapping[str, Any], work: Callable[[], State[Any]])
 
     A run that people have to approve did what it had to; of one that another process holds, that process tells.
     """
+    _without_retries()
     is_job = _is_job(name, given)
     if is_job:
         ping(name, START)
@@ -146,6 +148,22 @@ def watched(name: str, given: Mapping[str, Any], work: Callable[[], State[Any]])
     if is_job and state.name != HELD:
         ping(name, SUCCESS if state.is_completed() or state.name == WAITS else FAIL, state.name or "")
     return state
+
+
+def _without_retries() -> None:
+    """Take the retries of a run away that somebody set for a flow, or for all flows.
+
+    Prefect retries what a flow raises; of a failed state that it returns, the run would be `AwaitingRetry` for ever, or
+    crash. A start of its own goes on where this one ended.
+    """
+    context = FlowRunContext.get()
+    run = None if context is None else context.flow_run
+    if run is None or not run.empirical_policy.retries:
+        return
+    run.empirical_policy.retries = 0
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(run.id, empirical_policy=run.empirical_policy)
+    LOG.info("Prefect does not retry this run: another start goes on where it ends")
 
 
 def _is_job(name: str, given: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 import data
 from tests.commands.office import PATIENCE, eventually
+from tests.flows.deployed import Deployed
 from tests.flows.shown import artifact, asked
 from tests.listening import Listening
 from treasury import files
@@ -424,3 +425,31 @@ def test_an_error_of_ours_is_one_line_of_a_runs_log_with_or_without_what_prefect
         shown = [record for record in records if log.filter(record)]
         assert [record.msg for record in shown] == list(said[-lines:])
         assert all((record.exc_info is None) == (lines == 1) for record in shown)
+
+
+def test_a_state_that_a_task_returned_is_logged_without_a_traceback_of_nothing() -> None:
+    from tasks.run_log import show_in_run_log
+
+    show_in_run_log()
+    log = logging.getLogger("prefect.task_runs")
+    told = (None, None, None)  # what `exc_info=True` finds where nothing was raised
+    record = log.makeRecord(log.name, logging.ERROR, __file__, 1, "Task run failed with state: Held", (), told)
+    assert log.filter(record)
+    assert record.exc_info is None
+
+
+@pytest.mark.parametrize("deployed", [True, False])
+def test_retries_that_somebody_set_leave_a_run_in_the_state_that_says_what_came_of_it(
+    home: Path, deployed: bool
+) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    retried = pay_beneficiaries.with_options(retries=2)
+    given: dict[str, Any] = {"file": str(home / "none.csv"), "run_key": "retried"}
+    if deployed:
+        assert Deployed(retried, **given).go().name == "InputRejected"
+        return
+    state: Any = retried(**given, return_state=True)
+    assert (state.name, "does not exist" in state.message) == ("InputRejected", True)
+    with pytest.raises(InputError):
+        retried(**given)

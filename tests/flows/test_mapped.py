@@ -129,3 +129,29 @@ def test_an_asynchronous_flow_gets_what_a_task_returns(home: Path, sandbox: Runn
 
     assert asyncio.run(asynchronous()) == ["async-1"] * 2
     assert [order["effects"] for order in sandbox.orders() if order["request_id"] == "async-1"] == [1]
+
+
+def test_what_does_not_only_read_is_never_cached() -> None:
+    """A cached task run would end as if its order had been sent, also at another account, and nothing would leave."""
+    from prefect.cache_policies import INPUTS
+
+    from tasks.operations import conversion_rate, deposit_address, withdraw
+    from tasks.payouts import send_payouts
+
+    for option in ({"cache_policy": INPUTS}, {"cache_key_fn": lambda *_: "one"}, {"result_storage_key": "one"}):
+        for task in (withdraw, withdraw.with_options(tags=["ours"]), deposit_address, send_payouts):
+            with pytest.raises(InputError, match=f"{task.name} is never cached, since nothing would be sent then"):
+                task.with_options(**option)
+        assert conversion_rate.with_options(**option).name == "conversion_rate"
+    assert withdraw.with_options(persist_result=True, retries=2).retries == 2
+
+
+def test_an_operation_outside_the_catalogue_gets_no_task() -> None:
+    """The ledger would not know how to mask, ask about or reconcile it."""
+    from tasks.operations import as_task
+
+    class Elsewhere(Withdraw):
+        """Withdraw, of somebody else's package."""
+
+    with pytest.raises(AssertionError, match=r"Elsewhere is not in treasury/provider/catalogue\.py"):
+        as_task(Elsewhere)
