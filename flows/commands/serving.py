@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
@@ -141,7 +141,7 @@ def _interrupt(*_: object) -> None:
 
 @contextmanager
 def _server(port: int) -> Iterator[None]:
-    """Run a Prefect server with its dashboard; it ends with this process."""
+    """Keep a Prefect server with its dashboard running; it ends with this process."""
     if configured_api() is not None:
         yield
         return
@@ -152,10 +152,10 @@ def _server(port: int) -> Iterator[None]:
     # What it logs of a database that is busy is tried again, and ends it where the reader of its output has gone.
     arguments = ["server", "start", "--host", "127.0.0.1", "--port", str(port), "--log-level", "CRITICAL"]
     os.environ["PREFECT_API_URL"] = url  # before Prefect is imported, which reads it once
-    with child("prefect", arguments) as process:
+    with _kept("Prefect's server", "prefect", arguments) as ended:
         deadline = MACHINE.monotonic() + START_SECONDS
         while not answers(f"{url}/health"):
-            if process.poll() is not None or MACHINE.monotonic() > deadline:
+            if ended.is_set() or MACHINE.monotonic() > deadline:
                 raise ConfigurationError(f"Prefect's server did not start on port {port}; is the port free?")
             MACHINE.sleep(0.2)
         if is_kept:
@@ -167,7 +167,7 @@ def _server(port: int) -> Iterator[None]:
 
 
 RESTART_SECONDS = 10.0
-"""A listener that ended is started again after so long."""
+"""A process that ended is started again after so long."""
 
 
 @contextmanager
@@ -181,24 +181,32 @@ def _listener() -> Iterator[None]:
         print("  notifications are not received: no platform key is connected (treasury connect --platform-key FILE)")
         yield
         return
-    ended = threading.Event()
-    keeper = threading.Thread(target=_keep_listening, args=(ended,), name="listener")
+    with _kept("`treasury listen`", "flows", ["listen"]):
+        yield
+
+
+@contextmanager
+def _kept(name: str, module: str, arguments: Sequence[str]) -> Iterator[threading.Event]:
+    """Keep a process running until this block ends; yields an event that is set once the process has ended before."""
+    over, ended = threading.Event(), threading.Event()
+
+    def keep() -> None:
+        while not over.is_set():
+            with child(module, arguments) as process:
+                while process.poll() is None and not over.wait(1):
+                    pass
+            if not over.is_set():
+                ended.set()
+                print(f"  {name} ended with code {process.returncode}, and is started again", flush=True)
+                over.wait(RESTART_SECONDS)
+
+    keeper = threading.Thread(target=keep, name=module)
     keeper.start()
     try:
-        yield
+        yield ended
     finally:
-        ended.set()
+        over.set()
         keeper.join()
-
-
-def _keep_listening(ended: threading.Event) -> None:
-    while not ended.is_set():
-        with child("flows", ["listen"]) as process:
-            while process.poll() is None and not ended.wait(1):
-                pass
-        if not ended.is_set():
-            print(f"  `treasury listen` ended with code {process.returncode}, and is started again", flush=True)
-            ended.wait(RESTART_SECONDS)
 
 
 def _check_free(port: int) -> None:

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 import data
-from flows.commands.prefect_server import free_port
+from flows.commands.prefect_server import answers, free_port
 from tests.browser.chromium import PROGRAM, browser
 from tests.browser.dashboard import Dashboard
 from tests.commands.approvers import key, with_people
@@ -412,6 +412,20 @@ def test_a_payout_whose_plan_was_rejected_ends_rejected(served: Served, people: 
     assert said.code == 0, said.err  # it resumes the run, which ends so
     dashboard.open(f"/runs/flow-run/{run}", "Rejected")
     assert len(served.sandbox.orders()) == before
+
+
+@pytest.mark.costly("a server is started once more")
+def test_a_server_that_ends_is_started_again(served: Served) -> None:
+    [killed] = servers(served)
+    os.kill(killed, signal.SIGKILL)
+    eventually(lambda: servers(served) not in ([killed], []) and answers(f"{served.url}/health"), PATIENCE, every=0.5)
+    assert served.process.poll() is None
+
+
+def servers(served: Served) -> list[int]:
+    """Return the Prefect servers of a home."""
+    ours = processes_with(f"TREASURY_HOME={served.office.home}")
+    return [each for each in ours if b"server\0start" in cmdline(each)]
 
 
 @pytest.mark.costly("ends the server that ran every flow, each in a process of its own")
