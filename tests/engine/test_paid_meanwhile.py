@@ -19,6 +19,7 @@ from tests.engine.answers import (
     ok,
     payout,
     plan,
+    refused,
     shown,
 )
 from tests.engine.approvers import change
@@ -223,22 +224,58 @@ def test_a_scanned_code_that_is_sent_and_settles_after_the_questions_and_before_
     assert classes(night(desk, tmp_path / "4"))["USDT"] == "balance_gap new"
 
 
-@pytest.mark.both_databases
-def test_what_was_paid_in_while_a_night_was_cut_off_is_asked_about_again(
-    open_desk: OpenDesk, service: Any, tmp_path: Path
+def test_a_scanned_code_that_was_on_its_way_the_night_before_and_settles_so_is_no_lot_either(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its balances are read anew, and what a pay-in brought only its answer says."""
+    fields, read = {"user_xid": "u", "qrcode": "q", "amount": "100", "notify_url": "n"}, sweep._read_balances
+    service.plans |= {"/v1/scanPay/submit": [ok(orderNo="P1", status=22)], QUERY: [ABSENT]}
+    service.plans["/v1/balance/partner"] = [ok(balance="100")]
+    desk = open_desk(service.base_url)
+    order = plan(desk, Intent("a", "submit_scan_to_pay", fields, fields, "USDT", ceiling=Decimal(9)))
+    night(desk, tmp_path / "1")
+    order, service.plans[QUERY] = desk.submission.submit(order), [shown(22, order_amount=None)]
+    clock_of(desk).move(DAY)
+    night(desk, tmp_path / "2")
+
+    def late(desk: Any, sweep_id: int, scope: Any, moment: str) -> None:
+        if moment == "after":
+            service.plans[QUERY] = [shown(99, order_amount="8")]
+            assert desk.submission.ask(order).state is State.SETTLED
+            service.plans["/v1/balance/partner"] = [ok(balance="92")]
+        read(desk, sweep_id, scope, moment)
+
+    clock_of(desk).move(DAY)
+    monkeypatch.setattr("treasury.nights.sweep._read_balances", late)
+    assert "USDT" not in classes(night(desk, tmp_path / "3"))
+    monkeypatch.setattr("treasury.nights.sweep._read_balances", read)
+    clock_of(desk).move(DAY)
+    fourth = night(desk, tmp_path / "4")
+    assert ("USDT" in classes(fourth), balance(fourth, "USDT")["unexplained"]) == (False, "0")
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("heard", [True, False])
+def test_what_was_paid_in_while_a_night_was_cut_off_is_asked_about_again(
+    heard: bool, open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    """Its balances are read anew, and what a pay-in brought only its answer says; that of before, where none comes."""
     desk = open_desk(service.base_url)
     service.plans |= {"/v1/order/pay": [accepted], QUERY: [shown(22)], "/v1/balance/partner": [ok(balance="100")]}
     fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
     send_operation(desk, Pay(request_id="in-1", amount="60", **fields))
     night(desk, tmp_path / "1")
     clock_of(desk).move(DAY)
+    paid = shown(99, currency="USDT_TRC20", order_amount="60")
+    service.plans[QUERY] = [shown(22) if heard else paid]
     sweep_id = sweep.start_or_resume_sweep(desk, Scope())
     for some in sweep.open_parts(desk, sweep_id).values():
         sweep.ask_orders(desk, some)
     clock_of(desk).move(6 * 3600)
-    service.plans[QUERY] = [shown(99, currency="USDT_TRC20", order_amount="60")]
+    service.plans[QUERY] = [paid if heard else refused(500000)]
     service.plans["/v1/balance/partner"] = [ok(balance="160")]
+    if not heard:
+        start, parts = desk.ledger.now(), sweep.open_parts(desk, sweep_id)
+        sweep.ask_parts(desk, parts, start)
+        assert (bool(parts), sweep.has_open(desk, parts, start)) == (True, False), "it was tried in this start"
     report = night(desk, tmp_path / "2")
     assert (report["breaks"], balance(report)["unexplained"], report["money_in"]["invoices"]) == ([], "0", {"paid": 1})

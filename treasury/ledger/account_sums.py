@@ -115,7 +115,7 @@ def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[s
     orders, answers = schema.orders.c, schema.answers.c
     facts = (orders.id, orders.operation, orders.currency, orders.state, orders.created_at, orders.ceiling)
     shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & shows_amount(orders.currency)
-    query = select(*facts, orders.sent_at, orders.request_id, answers.service_side).outerjoin_from(
+    query = select(*facts, orders.sent_at, orders.final_at, orders.request_id, answers.service_side).outerjoin_from(
         schema.orders, schema.answers, shown
     )
     states = [state.value for state in (*OPEN, State.SETTLED)]
@@ -214,8 +214,8 @@ class AccountSums:
         state, currency = State(row.state), row.currency or shown.get("seen_currency")
         if currency is None:
             return
-        is_new = row.sent_at is not None and row.sent_at > (self.since or 0)
         if not shown:  # settled beside the sweep: the balance may show its debit already
+            is_new = row.final_at is not None and row.final_at > (self.since or 0)
             self._flows[currency]["unread_in"] += Decimal(row.ceiling) if is_new else ZERO
             return
         debits = [(currency, Decimal(shown["seen_amount"]))]
@@ -228,7 +228,8 @@ class AccountSums:
             if state is State.SETTLED:
                 debit = ZERO if self._is_inside(code, row.id) else amount
                 sums["unpriced"] += debit
-                sums["unpriced_since"] += debit if is_new and self.since is not None else ZERO
+                is_new = self.since is not None and row.sent_at is not None and row.sent_at > self.since
+                sums["unpriced_since"] += debit if is_new else ZERO
             else:
                 self._add_on_its_way(row, "in_flight", code, amount)
         if state in OPEN:

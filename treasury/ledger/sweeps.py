@@ -17,7 +17,7 @@ from treasury.ledger import schema
 from treasury.ledger.changed_by_hand import changed_among
 from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import reports_before
+from treasury.ledger.made_reports import IS_FOUND, reports_before
 from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
@@ -199,14 +199,16 @@ def last_reported_sweep(ledger: Ledger, scope: Scope) -> Sweep | None:
 def open_questions(ledger: Ledger, sweep_id: int) -> list[int]:
     """Ids of the questions that the sweep has not asked yet, or could not ask, and of those about pay-ins and deposits.
 
-    What these brought only their answers say, and whoever goes on with a sweep reads the balances anew.
+    Whoever goes on with a sweep reads the balances anew, and only the answers to the latter say what came in.
     """
     return _open(ledger, schema.answers.c.sweep_id == sweep_id, _is_unanswered() | _IS_RECEIPT)
 
 
 def still_open(ledger: Ledger, ids: Sequence[int], since: int | None = None) -> list[int]:
-    """Those of these questions that nobody has asked yet, or could ask; `since`: or tried to, since then, Unix ms, and
-    those about pay-ins and deposits that nobody has asked since then."""
+    """Those of these questions that nobody has asked yet, or could ask.
+
+    `since`, Unix ms: only those that nobody has tried since then, and among them every one about a pay-in or deposit.
+    """
     table = schema.answers.c
     if since is None:
         return _open(ledger, table.id.in_(ids), _is_unanswered())
@@ -269,13 +271,20 @@ def _state_told(ledger: Ledger, order: Order, began: int) -> State:
 def record_answers(connection: Connection, texts: Mapping[int, str], at: int, ours: Mapping[int, str]) -> None:
     """Record the service's side of these questions, each by `side_text`; inside the transaction of its steps.
 
-    `ours`: the ledger's side of those that `sent_since` gives another one.
+    `ours`: the ledger's side of those that `sent_since` gives another one. Where an earlier start of the sweep found
+    what this one could not ask about, or does not find, the earlier answer stays: only it says what came in.
     """
-    change_all(connection, _RECORDED, [(key, text, at) for key, text in texts.items()])
+    table = schema.answers.c
+    unheard = [key for key, text in texts.items() if not text.startswith(_FOUND)]
+    kept = set(connection.execute(select(table.id).where(table.id.in_(unheard), IS_FOUND)).scalars())
+    change_all(connection, _RECORDED, [(key, text, at) for key, text in texts.items() if key not in kept])
+    change_all(connection, _TRIED, [(key, at) for key in kept])
     change_all(connection, _OURS, list(ours.items()))
 
 
+_FOUND = '{"answer": "found"'
 _RECORDED = RowChange(schema.answers, ("id",), ("service_side", "asked_at"))
+_TRIED = RowChange(schema.answers, ("id",), ("asked_at",))
 _OURS = RowChange(schema.answers, ("id",), ("ledger_side",))
 
 
