@@ -57,4 +57,4 @@ def _in_one_line(record: logging.LogRecord) -> bool:
     if not (record.exc_info and isinstance(record.exc_info[1], (TreasuryError, FailedRun, type(None)))):
         return True
     record.exc_info = None
-    return "unexpected exception" not in record.msg
+    return "unexpected exception" not in str(record.msg)

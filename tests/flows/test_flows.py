@@ -438,6 +438,17 @@ def test_a_state_that_a_task_returned_is_logged_without_a_traceback_of_nothing()
     assert record.exc_info is None
 
 
+def test_a_flow_of_ones_own_may_log_an_error_itself() -> None:
+    """`get_run_logger().exception(error)`: the message of the record is the error."""
+    from tasks.run_log import show_in_run_log
+
+    show_in_run_log()
+    log, error = logging.getLogger("prefect.flow_runs"), InputError("no such block")
+    record = log.makeRecord(log.name, logging.ERROR, __file__, 1, error, (), (InputError, error, None))
+    assert log.filter(record)
+    assert record.exc_info is None
+
+
 @pytest.mark.parametrize("deployed", [True, False])
 def test_retries_that_somebody_set_leave_a_run_in_the_state_that_says_what_came_of_it(
     home: Path, deployed: bool
