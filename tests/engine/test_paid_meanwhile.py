@@ -279,3 +279,25 @@ def test_what_was_paid_in_while_a_night_was_cut_off_is_asked_about_again(
         assert (bool(parts), sweep.has_open(desk, parts, start)) == (True, False), "it was tried in this start"
     report = night(desk, tmp_path / "2")
     assert (report["breaks"], balance(report)["unexplained"], report["money_in"]["invoices"]) == ([], "0", {"paid": 1})
+
+
+@pytest.mark.parametrize(("when", "status"), [("final", 99), ("accepted", 44)])
+def test_what_ended_while_a_night_was_cut_off_is_asked_about_again_where_a_setting_says_when_it_debits(
+    when: str, status: int, open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    """No range stands for what it moved: the ledger counts nothing of it, or all, until it knows the end."""
+    desk = open_desk(service.base_url, service=ServiceRules(debited_when={"payout": when}))
+    service.plans |= {PAYOUT: [accepted], QUERY: [ABSENT], "/v1/balance/partner": [ok(balance="100")]}
+    order = plan(desk, payout())
+    night(desk, tmp_path / "1")
+    order, service.plans[QUERY] = desk.submission.submit(order), [shown(22)]
+    service.plans["/v1/balance/partner"] = [ok(balance="100" if when == "final" else "90")]
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    for some in sweep.open_parts(desk, sweep_id).values():
+        sweep.ask_orders(desk, some)
+    clock_of(desk).move(6 * 3600)
+    service.plans[QUERY] = [shown(status)]
+    service.plans["/v1/balance/partner"] = [ok(balance="90" if when == "final" else "100")]
+    report = night(desk, tmp_path / "2")
+    assert "USDT" not in classes(report)
+    assert order.state is State.ACCEPTED

@@ -1,7 +1,7 @@
 """Sweeps in the ledger: both sides of every order, so that a report can be made again and a cut-off sweep resumed."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, insert, select
+from sqlalchemy import ColumnElement, Connection, exists, insert, select
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -22,7 +22,7 @@ from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
-from treasury.orders.states import CORRECTIONS, ENDS, NEVER_LEFT, NOT_AT_SERVICE, State
+from treasury.orders.states import CORRECTIONS, ENDS, NEVER_LEFT, NOT_AT_SERVICE, OPEN, State
 from treasury.provider.card_users import QueryCardUser
 from treasury.provider.orders import Pay
 from treasury.provider.refusals import DOUBLE_PAYMENT
@@ -196,24 +196,25 @@ def last_reported_sweep(ledger: Ledger, scope: Scope) -> Sweep | None:
     return sweep(ledger, made[-1].sweep_id) if made else None
 
 
-def open_questions(ledger: Ledger, sweep_id: int) -> list[int]:
-    """Ids of the questions that the sweep has not asked yet, or could not ask, and of those about pay-ins and deposits.
+def open_questions(ledger: Ledger, sweep_id: int, ruled: Collection[str] = ()) -> list[int]:
+    """Ids of the questions that the sweep has not asked yet, or could not ask, and of those that are asked again.
 
-    Whoever goes on with a sweep reads the balances anew, and only the answers to the latter say what came in.
+    Whoever goes on with a sweep reads the balances anew. What came in only the answers about pay-ins and deposits say;
+    and the end of an order on its way, of an operation in `ruled` (`debited_when`), moves what no range stands for.
     """
-    return _open(ledger, schema.answers.c.sweep_id == sweep_id, _is_unanswered() | _IS_RECEIPT)
+    return _open(ledger, schema.answers.c.sweep_id == sweep_id, _is_unanswered() | _is_asked_again(ruled))
 
 
-def still_open(ledger: Ledger, ids: Sequence[int], since: int | None = None) -> list[int]:
+def still_open(ledger: Ledger, ids: Sequence[int], since: int | None = None, ruled: Collection[str] = ()) -> list[int]:
     """Those of these questions that nobody has asked yet, or could ask.
 
-    `since`, Unix ms: only those that nobody has tried since then, and among them every one about a pay-in or deposit.
+    `since`, Unix ms: only those that nobody has tried since then, and among them every one that is asked again.
     """
     table = schema.answers.c
     if since is None:
         return _open(ledger, table.id.in_(ids), _is_unanswered())
     asked_before = table.asked_at.is_(None) | (table.asked_at < since)
-    return _open(ledger, table.id.in_(ids) & asked_before, _is_unanswered() | _IS_RECEIPT)
+    return _open(ledger, table.id.in_(ids) & asked_before, _is_unanswered() | _is_asked_again(ruled))
 
 
 def _open(ledger: Ledger, *conditions: ColumnElement[bool]) -> list[int]:
@@ -221,7 +222,11 @@ def _open(ledger: Ledger, *conditions: ColumnElement[bool]) -> list[int]:
     return [row.id for row in ledger.read(select(table.id).where(*conditions).order_by(table.id))]
 
 
-_IS_RECEIPT = schema.answers.c.order_id.is_(None) & schema.answers.c.ledger_side.like(f'%"operation": "{RECEIPT}"%')
+def _is_asked_again(ruled: Collection[str]) -> ColumnElement[bool]:
+    answers, orders = schema.answers.c, schema.orders.c
+    is_receipt = answers.order_id.is_(None) & answers.ledger_side.like(f'%"operation": "{RECEIPT}"%')
+    is_on_its_way = orders.operation.in_(sorted(ruled)) & orders.state.in_([state.value for state in OPEN])
+    return is_receipt | exists().where(orders.id == answers.order_id, is_on_its_way)
 
 
 def _is_unanswered() -> ColumnElement[bool]:

@@ -161,7 +161,7 @@ def open_parts(desk: Desk, sweep_id: int) -> dict[int, list[int]]:
     """Ids of the questions that are still open, by the number of their part; none once the report was made."""
     if sweeps.sweep(desk.ledger, sweep_id).as_of is not None:
         return {}
-    ids = sweeps.open_questions(desk.ledger, sweep_id)
+    ids = sweeps.open_questions(desk.ledger, sweep_id, desk.account.rules.debited_when)
     return {number: list(part) for number, part in groupby(ids, lambda each: (each - 1) // PART)}  # ids begin with 1
 
 
@@ -192,7 +192,11 @@ def ask_parts(desk: Desk, parts: Mapping[int, Sequence[int]], start: int, patien
 
 def has_open(desk: Desk, parts: Mapping[int, Sequence[int]], start: int) -> bool:
     """Tell whether this start has not tried all questions of these parts yet."""
-    return any(sweeps.still_open(desk.ledger, ids, start) for ids in parts.values())
+    return any(_not_tried(desk, ids, start) for ids in parts.values())
+
+
+def _not_tried(desk: Desk, ids: Sequence[int], start: int) -> list[int]:
+    return sweeps.still_open(desk.ledger, ids, start, desk.account.rules.debited_when)
 
 
 def _ask_part(desk: Desk, number: int, ids: Sequence[int], start: int, patience_seconds: float) -> None:
@@ -204,7 +208,7 @@ def _ask_part(desk: Desk, number: int, ids: Sequence[int], start: int, patience_
             with desk.ledger.hold(name) as is_ours:
                 if is_ours:
                     # Race: whoever held the part before may have asked some of it since this start read what is open.
-                    ask_orders(desk, sweeps.still_open(desk.ledger, ids, start), start)
+                    ask_orders(desk, _not_tried(desk, ids, start), start)
                     return
         except RunHeld as held:
             holder = held.holder
