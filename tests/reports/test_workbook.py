@@ -32,6 +32,7 @@ from treasury.reports import figures
 from treasury.reports import reconciliation_book as written
 from treasury.reports.figures import BALANCE_LINES, LINES
 from treasury.reports.reconciliation_book import write_workbook
+from treasury.reports.spreadsheets import PlainBook
 from treasury.sheets.writing import printable, safe_cell
 
 
@@ -216,7 +217,15 @@ def test_a_text_longer_than_a_cell_is_cut_and_says_so(tmp_path: Path) -> None:
     machine = empty_machine(breaks=[a_break(1, evidence="x😀" * 40_000)])
     [row] = table(write(tmp_path, machine, order_frame(0, 0)), "Breaks")
     assert len(row["Evidence"].encode("utf-16-le")) // 2 <= 32_767
-    assert row["Evidence"].endswith("(cut here; reconciliation.json has all of it)")
+    assert row["Evidence"].endswith("(cut here; a file beside this one has all of it)")
+
+
+def test_a_plain_workbook_names_no_file_that_is_not_there(tmp_path: Path) -> None:
+    book = PlainBook(tmp_path / "results.xlsx")
+    book.add("Results", ("reason",), [{"reason": "x" * 40_000}], {})
+    book.finish()
+    cell = load_workbook(tmp_path / "results.xlsx")["Results"]["A2"].value
+    assert cell == "x" * 16_000 + " ... (cut here; a file beside this one has all of it)"
 
 
 @pytest.mark.parametrize("machine", [empty_machine(), one_order_machine()], ids=["empty", "one order"])

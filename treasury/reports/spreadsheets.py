@@ -114,7 +114,7 @@ class WrittenBook:
         text = value if plain else printable(safe_cell(value))
         if text:
             if len(text) > MAX_TEXT:
-                text = text[:MAX_TEXT] + " ... (cut here; reconciliation.json has all of it)"
+                text = text[:MAX_TEXT] + " ... (cut here; a file beside this one has all of it)"
             sheet.write_string(row, column, text, look or self.plain)
 
     def money(self, sheet: Any, row: int, column: int, value: str | None) -> None:
