@@ -293,3 +293,8 @@ def test_large_amounts_compare_to_the_last_digit() -> None:
     assert report(same)["counts"] == {"matched": 1}
     [found] = report(off)["breaks"]
     assert found["amount"] == "123456789012345678.123456789012345678"
+
+
+def test_what_is_to_be_done_is_true_of_a_call_too_which_has_no_run_and_no_sheet() -> None:
+    assert "start its run, or send the call, again" in BY_NAME["unknown_outcome"].next_action
+    assert "for one of a sheet, `treasury collect`" in BY_NAME["unpaid_invoice"].next_action

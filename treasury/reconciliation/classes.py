@@ -88,8 +88,8 @@ CLASSES: tuple[Class, ...] = (
         "unknown_outcome",
         Verdict.BREAKS,
         "sent, and nobody knows yet whether it acted",
-        "do not pay it by hand: start its run again to ask at once; the nightly reconciliation asks in "
-        "any case; once you know how it ended: `treasury resolve`",
+        "do not pay it by hand: start its run, or send the call, again to ask at once; the nightly reconciliation asks "
+        "in any case; once you know how it ended: `treasury resolve`",
     ),
     Class(
         "partial",
@@ -167,8 +167,9 @@ CLASSES: tuple[Class, ...] = (
         "unpaid_invoice",
         Verdict.WARNINGS,
         "an invoice has ended, or is older than it may be, and nothing came",
-        "ask the customer; once the service shows that it ended, `treasury collect` with its sheet and run key again "
-        "writes its row into `remaining.csv`, for a new invoice; then accept it (`treasury accept`)",
+        "ask the customer; once the service shows that it ended, make a new one: for one of a sheet, "
+        "`treasury collect` with its sheet and run key again writes its row into `remaining.csv`; then accept it "
+        "(`treasury accept`)",
     ),
     Class(
         "unexpected_deposit",
