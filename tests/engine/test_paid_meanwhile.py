@@ -281,6 +281,28 @@ def test_what_was_paid_in_while_a_night_was_cut_off_is_asked_about_again(
     assert (report["breaks"], balance(report)["unexplained"], report["money_in"]["invoices"]) == ([], "0", {"paid": 1})
 
 
+@pytest.mark.both_databases
+def test_what_one_start_asks_again_after_another_has_ended_the_night_changes_no_report(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plans |= {"/v1/order/pay": [accepted], QUERY: [shown(22)], "/v1/balance/partner": [ok(balance="100")]}
+    fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
+    send_operation(desk, Pay(request_id="in-1", amount="60", **fields))
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    for some in sweep.open_parts(desk, sweep_id).values():
+        sweep.ask_orders(desk, some)
+    clock_of(desk).move(60)
+    start, parts = desk.ledger.now(), sweep.open_parts(desk, sweep_id)
+    sweep.end_sweep(desk, sweep_id)
+    report = remake(desk, sweep_id, tmp_path / "1")
+    service.plans[QUERY] = [shown(99, currency="USDT_TRC20", order_amount="60")]
+    assert (bool(parts), sweep.has_open(desk, parts, start)) == (True, False), "nobody asks in vain"
+    for ids in parts.values():
+        sweep.ask_orders(desk, ids, start)
+    assert remake(desk, sweep_id, tmp_path / "1") == report
+
+
 @pytest.mark.parametrize(("when", "status"), [("final", 99), ("accepted", 44)])
 def test_what_ended_while_a_night_was_cut_off_is_asked_about_again_where_a_setting_says_when_it_debits(
     when: str, status: int, open_desk: OpenDesk, service: Any, tmp_path: Path

@@ -208,13 +208,15 @@ def open_questions(ledger: Ledger, sweep_id: int, ruled: Collection[str] = ()) -
 def still_open(ledger: Ledger, ids: Sequence[int], since: int | None = None, ruled: Collection[str] = ()) -> list[int]:
     """Those of these questions that nobody has asked yet, or could ask.
 
-    `since`, Unix ms: only those that nobody has tried since then, and among them every one that is asked again.
+    `since`, Unix ms: only those that nobody has tried since then, and among them every one that is asked again; none
+    once the report was made.
     """
-    table = schema.answers.c
+    table, reports = schema.answers.c, schema.reports.c
     if since is None:
         return _open(ledger, table.id.in_(ids), _is_unanswered())
     asked_before = table.asked_at.is_(None) | (table.asked_at < since)
-    return _open(ledger, table.id.in_(ids) & asked_before, _is_unanswered() | _is_asked_again(ruled))
+    is_under_way = ~exists().where(reports.sweep_id == table.sweep_id)
+    return _open(ledger, table.id.in_(ids) & asked_before & is_under_way, _is_unanswered() | _is_asked_again(ruled))
 
 
 def _open(ledger: Ledger, *conditions: ColumnElement[bool]) -> list[int]:
@@ -279,7 +281,10 @@ def record_answers(connection: Connection, texts: Mapping[int, str], at: int, ou
     `ours`: the ledger's side of those that `sent_since` gives another one. Where an earlier start of the sweep found
     what this one could not ask about, or does not find, the earlier answer stays: only it says what came in.
     """
-    table = schema.answers.c
+    table, reports = schema.answers.c, schema.reports.c
+    of_ended = select(table.id).join(schema.reports, reports.sweep_id == table.sweep_id).where(table.id.in_(texts))
+    if connection.execute(of_ended.limit(1)).first():
+        return  # Race: another start has ended the sweep, which is left as it was reported
     unheard = [key for key, text in texts.items() if not text.startswith(_FOUND)]
     kept = set(connection.execute(select(table.id).where(table.id.in_(unheard), IS_FOUND)).scalars())
     change_all(connection, _RECORDED, [(key, text, at) for key, text in texts.items() if key not in kept])
