@@ -110,14 +110,17 @@ def debit_of(row: Any, rules: ServiceRules) -> str:
 
 def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield those that are open or settled, each with the last answer that shows its amount in its currency, or in
-    any where the ledger knows none. Of an open one that no answer shows, its ceiling stands for the amount; a settled
-    one has no facts then."""
+    any where the ledger knows none. Of an open one that no answer shows, its ceiling stands for the amount; one that
+    settled beside the sweep, which was not told so, has no facts then."""
     orders, answers = schema.orders.c, schema.answers.c
     facts = (orders.id, orders.operation, orders.currency, orders.state, orders.created_at, orders.ceiling)
     shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & shows_amount(orders.currency)
-    query = select(*facts, orders.sent_at, orders.final_at, orders.request_id, answers.service_side).outerjoin_from(
-        schema.orders, schema.answers, shown
-    )
+    told = schema.answers.alias().c
+    own = (told.sweep_id == sweep_id) & (told.request_id == orders.request_id)  # which have an index
+    is_told = exists().where(own, told.service_side.like(_IS_PAID)).label("is_told")
+    query = select(
+        *facts, orders.sent_at, orders.final_at, orders.request_id, is_told, answers.service_side
+    ).outerjoin_from(schema.orders, schema.answers, shown)
     states = [state.value for state in (*OPEN, State.SETTLED)]
     rows = list(stream(query.where(orders.amount.is_(None), orders.state.in_(states))))
     unheard: dict[str | None, list[str]] = defaultdict(list)
@@ -131,8 +134,13 @@ def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[s
         said = row if row.service_side is not None else before.get(row.request_id)
         if said is not None:
             yield row, json.loads(said.service_side)
-        elif row.ceiling is not None:
-            yield row, {} if row.state == State.SETTLED.value else {"seen_amount": row.ceiling}
+        elif row.ceiling is not None and row.state != State.SETTLED.value:
+            yield row, {"seen_amount": row.ceiling}
+        elif row.ceiling is not None and not row.is_told:
+            yield row, {}
+
+
+_IS_PAID = f'{{"answer": "found", "status": {int(OrderStatus.SUCCESS)}%'
 
 
 MAX_NAMED = 20
