@@ -275,3 +275,14 @@ def test_rows_wait_beside_their_workbook_and_a_full_disk_is_said_to_be_so(tmp_pa
     else:
         assert (ended.returncode < 0, ended.stdout.strip()) == (True, "")
         assert [file.name.startswith(".results.xlsx.") for file in own.iterdir()] == [True]
+
+
+def test_what_a_sheet_does_not_hold_is_said_to_be_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treasury.reports.spreadsheets.MAX_LINES", 3)  # of a million, which take a minute
+    book = PlainBook(tmp_path / "book.xlsx")
+    rows = [{"number": number} for number in range(5)]
+    assert list(book.over("Rows", ("number",), rows, {})) == rows
+    book.finish()
+    [header, *written] = load_workbook(tmp_path / "book.xlsx")["Rows"].iter_rows(values_only=True)
+    assert (header, written[:2], len(written)) == (("number",), [(0,), (1,)], 3)
+    assert str(written[2][0]).startswith("cut here")

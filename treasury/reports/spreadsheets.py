@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MAX_TEXT = 16_000
 """Characters of a cell. Excel holds 32,767 and counts some characters as two; more than this nobody reads there."""
 
+MAX_LINES = 1_048_575
+"""Rows of a sheet below its header; a spreadsheet holds no more."""
+
 FLOAT_DIGITS = 15
 """Significant digits that a spreadsheet's number holds."""
 
@@ -236,7 +239,9 @@ class PlainBook:
             sheet.set_column(at, at, widths.get(column, max(11, len(column) + 2)))
             book.text(sheet, 0, at, column, book.header)
         for last, row in enumerate(rows, 1):
-            for at, column in enumerate(columns):
+            if last == MAX_LINES:
+                book.text(sheet, last, 0, "cut here; the CSV file beside this one has all rows")
+            for at, column in enumerate(columns if last < MAX_LINES else ()):
                 value = row.get(column)
                 if isinstance(value, Decimal):
                     book.exact(sheet, last, at, value)
@@ -245,7 +250,7 @@ class PlainBook:
                 elif value is not None:
                     book.text(sheet, last, at, value)
             yield row
-        sheet.autofilter(0, 0, last, len(columns) - 1)
+        sheet.autofilter(0, 0, min(last, MAX_LINES), len(columns) - 1)
 
     def add(
         self, name: str, columns: Sequence[str], rows: Iterable[Mapping[str, object]], widths: Mapping[str, int]
