@@ -7,10 +7,10 @@ from prefect import flow
 
 from flows.forms import Account, File, Folder, FollowSeconds, RunKey, SheetName
 from tasks.collecting import make_invoices
-from tasks.outcomes import ends_in_a_named_state
+from tasks.outcomes import RESULT_KEPT, ends_in_a_named_state
 
 
-@flow(name="collect-payments", flow_run_name="collect {run_key}")
+@flow(name="collect-payments", flow_run_name="collect {run_key}", **RESULT_KEPT)
 @ends_in_a_named_state
 def collect_payments(
     file: File,

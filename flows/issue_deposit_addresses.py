@@ -7,10 +7,10 @@ from prefect import flow
 
 from flows.forms import Account, File, Folder, SheetName
 from tasks.collecting import issue_addresses
-from tasks.outcomes import dated, ends_in_a_named_state
+from tasks.outcomes import RESULT_KEPT, dated, ends_in_a_named_state
 
 
-@flow(name="issue-deposit-addresses", flow_run_name=dated("issue deposit addresses"))
+@flow(name="issue-deposit-addresses", flow_run_name=dated("issue deposit addresses"), **RESULT_KEPT)
 @ends_in_a_named_state
 def issue_deposit_addresses(
     file: File, out: Folder | None = None, account: Account | None = None, sheet: SheetName | None = None

@@ -6,11 +6,11 @@ from typing import Any
 from prefect import flow
 
 from flows.forms import Account, File, Folder, SheetName
-from tasks.outcomes import dated, ends_in_a_named_state
+from tasks.outcomes import RESULT_KEPT, dated, ends_in_a_named_state
 from tasks.provisioning import create_or_link_users, look_up_users, write_users
 
 
-@flow(name="provision-card-users", flow_run_name=dated("provision card users"))
+@flow(name="provision-card-users", flow_run_name=dated("provision card users"), **RESULT_KEPT)
 @ends_in_a_named_state
 def provision_card_users(
     file: File,

@@ -6,11 +6,11 @@ from typing import Any
 from prefect import flow
 
 from flows.forms import Account, Currency, File, Folder, KnownRun, Notification, Policy, WindowDays
-from tasks.outcomes import dated, ends_in_a_named_state
+from tasks.outcomes import RESULT_KEPT, dated, ends_in_a_named_state
 from tasks.reconciliation import ask_parts, end_sweep, notify, runner_of_sweep, start_sweep, stored_sweep, write_report
 
 
-@flow(name="reconcile-transactions", flow_run_name=dated("reconcile"))
+@flow(name="reconcile-transactions", flow_run_name=dated("reconcile"), **RESULT_KEPT)
 @ends_in_a_named_state
 def reconcile_transactions(
     out: Folder | None = None,

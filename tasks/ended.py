@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from prefect import Flow
 from prefect.client.schemas.objects import FlowRun, State
@@ -12,7 +12,7 @@ from prefect.logging.loggers import flow_run_logger
 
 from blocks.account import account_name
 from blocks.desk import open_desk
-from tasks.outcomes import check_out
+from tasks.outcomes import Endings, check_out, give_result_back
 from treasury.errors import DiskFull, InputError, LedgerLost, NotWritable, TreasuryError
 from treasury.ledger.funding_runs import rounds_of
 from treasury.orders.states import OUTCOMES
@@ -85,13 +85,10 @@ def _rounds_of(desk: Desk, began: datetime | None) -> list[str]:
     return list(dict.fromkeys(order.run_key for day in days for order in orders_of_day(desk, run_key_of_date(day))))
 
 
-class Endings(TypedDict):
-    """Options of a flow: what is called where it ends so."""
-
-    on_cancellation: list[Any]
-    on_crashed: list[Any]
-    on_failure: list[Any]
-
-
-ENDINGS = Endings(on_cancellation=[say_what_left], on_crashed=[say_what_left], on_failure=[say_what_left])
+ENDINGS = Endings(
+    on_completion=[give_result_back],
+    on_cancellation=[say_what_left],
+    on_crashed=[say_what_left],
+    on_failure=[give_result_back, say_what_left],
+)
 """The hooks of flows that move money."""

@@ -5,11 +5,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypedDict
+from uuid import UUID
 
-from prefect import Task
+from prefect import Flow, Task
 from prefect.artifacts import create_table_artifact
-from prefect.client.schemas.objects import State, TaskRun
+from prefect.client.schemas.objects import FlowRun, State, TaskRun
+from prefect.context import FlowRunContext
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
@@ -98,9 +100,43 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
             return result if isinstance(result, State) else _state_of(result)
 
         ended = watched(flow_function.__name__.replace("_", "-"), given, work)
-        return unless_suspended(ended, given.get("account"), *refused)
+        return _kept(unless_suspended(ended, given.get("account"), *refused))
 
     return told
+
+
+_ENDED: dict[UUID, State[Any]] = {}
+"""Flow run -> the state that it ends in, until Prefect's server has taken it."""
+
+
+def _kept(state: State[Any]) -> State[Any]:
+    if (context := FlowRunContext.get()) is not None and context.flow_run is not None:
+        _ENDED[context.flow_run.id] = state
+    return state
+
+
+def give_result_back(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:  # noqa: ARG001 - Prefect names them
+    """Give the last state of a run its result again.
+
+    Where the server's answer to it is lost, Prefect asks once more, and is answered with the state without its result:
+    a run that is settled would end in an error.
+    """
+    ended = _ENDED.pop(flow_run.id, None)
+    if ended is not None and state.data is None and (state.type, state.name) == (ended.type, ended.name):
+        state.data = ended.data
+
+
+class Endings(TypedDict, total=False):
+    """Options of a flow: what is called where it ends so."""
+
+    on_completion: list[Any]
+    on_cancellation: list[Any]
+    on_crashed: list[Any]
+    on_failure: list[Any]
+
+
+RESULT_KEPT = Endings(on_completion=[give_result_back], on_failure=[give_result_back])
+"""The hooks of every flow."""
 
 
 def told_after(error: TreasuryError, summary: Mapping[str, Any]) -> TreasuryError:

@@ -182,16 +182,21 @@ def test_a_question_that_is_refused_for_good_is_asked_once(home: Path, sandbox: 
     assert recorded[0]["run_count"] == 1
 
 
-def test_every_deployment_that_moves_money_says_what_left_however_prefect_ends_it() -> None:
+def test_every_deployment_keeps_its_result_and_says_what_left_where_it_moves_money() -> None:
     from flows.commands.deployments import MOVES_MONEY, read_deployments
     from tasks.ended import say_what_left
+    from tasks.outcomes import give_result_back
 
-    entries = [each["entrypoint"].rpartition(".") for each in read_deployments() if MOVES_MONEY in each["tags"]]
-    assert len(entries) == 5
-    for module, _, name in entries:
+    moving = []
+    for each in read_deployments():
+        module, _, name = each["entrypoint"].rpartition(".")
         flow = getattr(importlib.import_module(module), name)
-        for hooks in (flow.on_cancellation_hooks, flow.on_crashed_hooks, flow.on_failure_hooks):
-            assert hooks == [say_what_left], name
+        told = [say_what_left] if MOVES_MONEY in each["tags"] else []
+        moving += told
+        assert flow.on_completion_hooks == [give_result_back], name
+        assert flow.on_failure_hooks == [give_result_back, *told], name
+        assert flow.on_cancellation_hooks == flow.on_crashed_hooks == told, name
+    assert len(moving) == 5
 
 
 def test_a_process_whose_output_nobody_reads_any_more_goes_on(tmp_path: Path) -> None:
