@@ -110,7 +110,8 @@ _ENDED: dict[UUID, State[Any]] = {}
 
 
 def _kept(state: State[Any]) -> State[Any]:
-    if (context := FlowRunContext.get()) is not None and context.flow_run is not None:
+    context = FlowRunContext.get()
+    if context is not None and context.flow_run is not None and not state.is_cancelled():  # of which no hook is called
         _ENDED[context.flow_run.id] = state
     return state
 
@@ -127,7 +128,7 @@ def give_result_back(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any])
 
 
 class Endings(TypedDict, total=False):
-    """Options of a flow: what is called where it ends so."""
+    """Hooks of a flow, by how its run ends."""
 
     on_completion: list[Any]
     on_cancellation: list[Any]
@@ -136,7 +137,7 @@ class Endings(TypedDict, total=False):
 
 
 RESULT_KEPT = Endings(on_completion=[give_result_back], on_failure=[give_result_back])
-"""The hooks of every flow."""
+"""The hooks of flows that move no money."""
 
 
 def told_after(error: TreasuryError, summary: Mapping[str, Any]) -> TreasuryError:

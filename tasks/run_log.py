@@ -51,9 +51,9 @@ def _in_one_line(record: logging.LogRecord) -> bool:
     The line by which Prefect calls it unexpected is left out. A task that waits for an approval ends in a state that
     Prefect logs as an error: it is none. Where Prefect kept the words of a failed state alone, it raises its
     own `FailedRun`. Where a task returned its failed state there is no error, and Prefect would log `NoneType: None`.
-    That the result of a run is kept says nothing to its readers.
+    The lines about the hook that gives a run its result back are left out.
     """
-    if "ook 'give_result_back'" in str(record.msg) and record.levelno == logging.INFO:
+    if "'give_result_back'" in str(record.msg) and record.levelno == logging.INFO:
         return False
     if str(record.msg).startswith("Finished in state WaitingForApproval("):
         record.levelno, record.levelname = logging.INFO, "INFO"

@@ -187,7 +187,7 @@ def _listener() -> Iterator[None]:
 
 @contextmanager
 def _kept(name: str, module: str, arguments: Sequence[str]) -> Iterator[threading.Event]:
-    """Keep a process running until this block ends; yields an event that is set once the process has ended before."""
+    """Keep a process running until this block ends; yields an event that is set once it ended on its own."""
     over, ended = threading.Event(), threading.Event()
 
     def keep() -> None:

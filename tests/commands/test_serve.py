@@ -423,9 +423,8 @@ def test_a_server_that_ends_is_started_again(served: Served) -> None:
 
 
 def servers(served: Served) -> list[int]:
-    """Return the Prefect servers of a home."""
-    ours = processes_with(f"TREASURY_HOME={served.office.home}")
-    return [each for each in ours if b"server\0start" in cmdline(each)]
+    """Return the Prefect servers at its port."""
+    return processes_with(f"server\0start\0--host\000127.0.0.1\0--port\0{served.port}\0")
 
 
 @pytest.mark.costly("ends the server that ran every flow, each in a process of its own")

@@ -31,7 +31,7 @@ from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.quotes import reference_of
 from treasury.nights import sweep
-from treasury.orders.records import Intent
+from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, Hold, State
 from treasury.payments import execution
 from treasury.payments.desk import Desk
@@ -47,6 +47,28 @@ def send(desk: Desk, ids: list[list[int]], seconds: float = 20) -> None:
     execution.follow_orders(desk, "run", some, seconds)
 
 
+def ask_all(desk: Desk, sweep_id: int) -> None:
+    for some in sweep.open_parts(desk, sweep_id).values():
+        sweep.ask_orders(desk, some)
+
+
+def scanned_code(name: str) -> Intent:
+    """A code whose debit nobody knows when it is sent: 9 at most."""
+    fields = {"user_xid": "u", "qrcode": "q", "amount": "100", "notify_url": "n"}
+    return Intent(name, "submit_scan_to_pay", fields, fields, "USDT", ceiling=Decimal(9))
+
+
+def open_with_a_code(open_desk: OpenDesk, service: Any, out: Path) -> tuple[Desk, Order]:
+    """Open a desk that has planned a code, and the account of its currency in a night, with 100."""
+    service.plans |= {"/v1/scanPay/submit": [ok(orderNo="P1", status=22)], QUERY: [ABSENT]}
+    service.plans["/v1/balance/partner"] = [ok(balance="100")]
+    desk = open_desk(service.base_url)
+    order = plan(desk, scanned_code("a"))
+    night(desk, out)
+    clock_of(desk).move(DAY)
+    return desk, order
+
+
 @pytest.mark.both_databases
 @pytest.mark.parametrize(("seconds", "is_held"), [(0, False), (20, False), (20, True)])
 def test_what_had_not_left_when_the_night_began_and_is_sent_before_it_is_asked_about_is_no_break(
@@ -60,8 +82,7 @@ def test_what_had_not_left_when_the_night_began_and_is_sent_before_it_is_asked_a
     if is_held:
         desk.ledger.step(desk.ledger.orders()[0], Event.RELEASE, released=Hold.DUPLICATE)
     send(desk, ids, seconds)
-    for some in sweep.open_parts(desk, sweep_id).values():
-        sweep.ask_orders(desk, some)
+    ask_all(desk, sweep_id)
     sweep.end_sweep(desk, sweep_id)
     report = remake(desk, sweep_id, tmp_path / "1")
     assert set(report["counts"]) == {"opening", "matched" if seconds else "in_progress"}
@@ -75,8 +96,7 @@ def test_what_the_service_says_that_it_knew_already_when_its_run_sent_it_is_a_br
     order = plan(desk, payout())
     sweep_id = sweep.start_or_resume_sweep(desk, Scope())
     assert desk.submission.submit(order).state is State.UNKNOWN
-    for some in sweep.open_parts(desk, sweep_id).values():
-        sweep.ask_orders(desk, some)
+    ask_all(desk, sweep_id)
     sweep.end_sweep(desk, sweep_id)
     assert remake(desk, sweep_id, tmp_path / "1")["counts"] == {"orphan_success": 1}
 
@@ -97,8 +117,7 @@ def test_what_had_ended_unpaid_since_the_night_began_and_is_shown_as_paid_is_a_b
     if is_corrected:
         assert desk.submission.ask(order).state is State.SETTLED
         clock_of(desk).move(60)
-    for some in sweep.open_parts(desk, sweep_id).values():
-        sweep.ask_orders(desk, some)
+    ask_all(desk, sweep_id)
     sweep.end_sweep(desk, sweep_id)
     assert remake(desk, sweep_id, tmp_path / "1")["counts"] == {"orphan_success": 1}
     clock_of(desk).move(DAY)
@@ -114,8 +133,7 @@ def test_what_somebody_changed_since_the_night_began_and_is_sent_before_it_is_as
     sweep_id = sweep.start_or_resume_sweep(desk, Scope())
     desk.submission.submit(order)
     change(desk, update(schema.orders).values(receive_currency="USD"))
-    for some in sweep.open_parts(desk, sweep_id).values():
-        sweep.ask_orders(desk, some)
+    ask_all(desk, sweep_id)
     sweep.end_sweep(desk, sweep_id)
     assert remake(desk, sweep_id, tmp_path / "1")["counts"] == {"changed_in_ledger": 1}
 
@@ -128,8 +146,7 @@ def test_a_quote_that_another_one_followed_since_the_night_began_is_asked_about_
     order = plan(desk, fiat_payout())
     sweep_id = sweep.start_or_resume_sweep(desk, Scope())
     desk.ledger.note(order, generation=2, request_id=reference_of(desk.ledger, order, 2))
-    for some in sweep.open_parts(desk, sweep_id).values():
-        sweep.ask_orders(desk, some)
+    ask_all(desk, sweep_id)
     sweep.end_sweep(desk, sweep_id)
     assert remake(desk, sweep_id, tmp_path / "1")["counts"] == {"in_progress": 1}
     assert [body["request_id"] for body in service.sent_to(FIAT_QUERY)] == [order.request_id]
@@ -166,13 +183,8 @@ def test_what_is_paid_after_the_balance_was_read_and_before_the_report_is_drawn_
 def test_a_scanned_code_that_fails_after_the_balance_was_read_and_before_the_report_is_drawn_is_no_lot(
     open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fields, read = {"user_xid": "u", "qrcode": "q", "amount": "100", "notify_url": "n"}, sweep._read_balances
-    service.plans |= {"/v1/scanPay/submit": [ok(orderNo="P1", status=22)], QUERY: [ABSENT]}
-    service.plans["/v1/balance/partner"] = [ok(balance="100")]
-    desk = open_desk(service.base_url)
-    order = plan(desk, Intent("a", "submit_scan_to_pay", fields, fields, "USDT", ceiling=Decimal(9)))
-    night(desk, tmp_path / "1")
-    clock_of(desk).move(DAY)
+    read = sweep._read_balances
+    desk, order = open_with_a_code(open_desk, service, tmp_path / "1")
     order = desk.submission.submit(order)
     service.plans |= {QUERY: [shown(22, order_amount="8")], "/v1/balance/partner": [ok(balance="92")]}
 
@@ -193,18 +205,13 @@ def test_a_scanned_code_that_fails_after_the_balance_was_read_and_before_the_rep
 def test_a_scanned_code_that_is_sent_and_settles_after_the_questions_and_before_the_balance_is_read_is_no_lot(
     open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fields, read = {"user_xid": "u", "qrcode": "q", "amount": "100", "notify_url": "n"}, sweep._read_balances
-    service.plans |= {"/v1/scanPay/submit": [ok(orderNo="P1", status=22)], QUERY: [ABSENT]}
-    service.plans["/v1/balance/partner"] = [ok(balance="100")]
-    desk = open_desk(service.base_url)
-    scanned = [Intent(name, "submit_scan_to_pay", fields, fields, "USDT", ceiling=Decimal(9)) for name in ("a", "b")]
-    plan(desk, scanned[0])
-    night(desk, tmp_path / "1")
+    read = sweep._read_balances
+    desk, _ = open_with_a_code(open_desk, service, tmp_path / "1")
 
     def late(desk: Any, sweep_id: int, scope: Any, moment: str) -> None:
         if moment == "after":
             service.plans[QUERY] = [ABSENT]
-            commit_plan(desk.ledger, "other", "test", {}, "1" * 64, scanned[1:])
+            commit_plan(desk.ledger, "other", "test", {}, "1" * 64, [scanned_code("b")])
             [order] = map(desk.submission.submit, desk.ledger.orders(run_key="other"))
             paid = shown(99, order_amount="8")
             service.plans[QUERY] = [lambda sent: paid(sent) if sent["request_id"] == order.request_id else ABSENT]
@@ -212,7 +219,6 @@ def test_a_scanned_code_that_is_sent_and_settles_after_the_questions_and_before_
             service.plans["/v1/balance/partner"] = [ok(balance="92")]
         read(desk, sweep_id, scope, moment)
 
-    clock_of(desk).move(DAY)
     monkeypatch.setattr("treasury.nights.sweep._read_balances", late)
     assert classes(night(desk, tmp_path / "2")) == {}
     monkeypatch.setattr("treasury.nights.sweep._read_balances", read)
@@ -227,12 +233,8 @@ def test_a_scanned_code_that_is_sent_and_settles_after_the_questions_and_before_
 def test_a_scanned_code_that_was_on_its_way_the_night_before_and_settles_so_is_no_lot_either(
     open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fields, read = {"user_xid": "u", "qrcode": "q", "amount": "100", "notify_url": "n"}, sweep._read_balances
-    service.plans |= {"/v1/scanPay/submit": [ok(orderNo="P1", status=22)], QUERY: [ABSENT]}
-    service.plans["/v1/balance/partner"] = [ok(balance="100")]
-    desk = open_desk(service.base_url)
-    order = plan(desk, Intent("a", "submit_scan_to_pay", fields, fields, "USDT", ceiling=Decimal(9)))
-    night(desk, tmp_path / "1")
+    read = sweep._read_balances
+    desk, order = open_with_a_code(open_desk, service, tmp_path / "1")
     order, service.plans[QUERY] = desk.submission.submit(order), [shown(22, order_amount=None)]
     clock_of(desk).move(DAY)
     night(desk, tmp_path / "2")
@@ -268,8 +270,7 @@ def test_what_was_paid_in_while_a_night_was_cut_off_is_asked_about_again(
     paid = shown(99, currency="USDT_TRC20", order_amount="60")
     service.plans[QUERY] = [shown(22) if heard else paid]
     sweep_id = sweep.start_or_resume_sweep(desk, Scope())
-    for some in sweep.open_parts(desk, sweep_id).values():
-        sweep.ask_orders(desk, some)
+    ask_all(desk, sweep_id)
     clock_of(desk).move(6 * 3600)
     service.plans[QUERY] = [paid if heard else refused(500000)]
     service.plans["/v1/balance/partner"] = [ok(balance="160")]
@@ -290,8 +291,7 @@ def test_what_one_start_asks_again_after_another_has_ended_the_night_changes_no_
     fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
     send_operation(desk, Pay(request_id="in-1", amount="60", **fields))
     sweep_id = sweep.start_or_resume_sweep(desk, Scope())
-    for some in sweep.open_parts(desk, sweep_id).values():
-        sweep.ask_orders(desk, some)
+    ask_all(desk, sweep_id)
     clock_of(desk).move(60)
     start, parts = desk.ledger.now(), sweep.open_parts(desk, sweep_id)
     sweep.end_sweep(desk, sweep_id)
@@ -315,8 +315,7 @@ def test_what_ended_while_a_night_was_cut_off_is_asked_about_again_where_a_setti
     order, service.plans[QUERY] = desk.submission.submit(order), [shown(22)]
     service.plans["/v1/balance/partner"] = [ok(balance="100" if when == "final" else "90")]
     sweep_id = sweep.start_or_resume_sweep(desk, Scope())
-    for some in sweep.open_parts(desk, sweep_id).values():
-        sweep.ask_orders(desk, some)
+    ask_all(desk, sweep_id)
     clock_of(desk).move(6 * 3600)
     service.plans[QUERY] = [shown(status)]
     service.plans["/v1/balance/partner"] = [ok(balance="90" if when == "final" else "100")]

@@ -103,7 +103,7 @@ UNSENT_ACTIONS: Mapping[str, str] = {
 }
 """How the reason of a row begins that was not sent -> what a person does about it."""
 
-IN_VAIN = "do what its reason says: it may be that no question to the service ever ends it"
+IN_VAIN = "do what its reason says: the service may never show how it ended"
 """The next action of a row whose reason names `treasury resolve`, for the service does not show it."""
 
 DISPUTED = (
