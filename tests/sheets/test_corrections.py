@@ -1,6 +1,7 @@
 """Corrected copies: their own columns, what is wrong of each row, and the same file to us once it is mended."""
 
 import csv
+import tempfile
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -206,6 +207,14 @@ def test_a_copy_keeps_the_place_of_each_row_and_the_number_formats(tmp_path: Pat
     assert (copied["C4"].value, copied["C4"].number_format) == (datetime(2026, 11, 3), "dd/mm/yyyy")  # noqa: DTZ001
     assert copied["D4"].value == "''TRUE"
     assert {(problem.row, problem.column) for problem in problems(copy)} == before
+
+
+def test_no_row_of_a_copy_waits_in_the_folder_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There a killed command left them; here the folder is missing, so whoever writes to it fails."""
+    path = xlsx_file(tmp_path, ["ref", "amount"], ["r1", "twelve"])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    assert corrected(path) == tmp_path / "out" / "corrected-me.xlsx"
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["corrected-me.xlsx"]
 
 
 def test_what_a_person_expects_of_the_rows_is_kept_beside_the_copy(tmp_path: Path) -> None:

@@ -1,27 +1,17 @@
 """Workbooks being written: formats, and tables whose cells are safe, exact and cheap."""
 
 import re
-import shutil
-import tempfile
-import weakref
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from treasury.files import write_bytes
 from treasury.money import exact, format_amount
 from treasury.orders.states import OUTCOMES
-from treasury.private_files import make_folder
-from treasury.sheets.writing import printable, safe_cell
-
-if TYPE_CHECKING:
-    from xlsxwriter import Workbook
+from treasury.sheets.writing import BookFile, printable, safe_cell
 
 MAX_TEXT = 16_000
 """Characters of a cell. Excel holds 32,767 and counts some characters as two; more than this nobody reads there."""
@@ -54,28 +44,12 @@ class Column:
         return 2 if self.kind == "money" else 1
 
 
-class WrittenBook:
-    """A workbook in memory, written row by row: what is on the disk already costs no memory.
-
-    The rows wait in files beside the workbook, so that a killed process leaves none of them in a folder of others.
-    """
+class WrittenBook(BookFile):
+    """A workbook of tables for people: its sheets, and cells by kind."""
 
     def __init__(self, path: Path, as_of: str = "", title: str = "Reconciliation") -> None:
         """`as_of`: UTC text; it stands as the file's time, so that the same inputs give the same bytes."""
-        from xlsxwriter import Workbook  # 35 ms, which most commands never need
-
-        make_folder(path.parent)
-        self._path, self._file = path, BytesIO()
-        rows = tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)
-        options = {
-            "constant_memory": True,
-            "tmpdir": rows,
-            "strings_to_formulas": False,
-            "strings_to_urls": False,
-            "strings_to_numbers": False,
-        }
-        self.book = Workbook(self._file, options)
-        self._forget_rows = weakref.finalize(self, _forget, self.book, rows)
+        super().__init__(path)
         self.book.set_properties({"title": title, "created": as_time(as_of) or datetime(2000, 1, 1)})  # noqa: DTZ001
         self.plain = self.book.add_format({"valign": "top"})
         header = {"bold": True, "bg_color": HEADER, "bottom": 1, "border_color": RULE, "valign": "top"}
@@ -88,17 +62,6 @@ class WrittenBook:
         self._count = self.book.add_format({"num_format": "#,##0", "valign": "top"})
         self._exact = self.book.add_format({"align": "right", "num_format": "@", "valign": "top"})
         self._money: dict[str, Any] = {}
-
-    def finish(self) -> None:
-        """Write the file. Raises `OSError`."""
-        from xlsxwriter.exceptions import FileCreateError
-
-        try:
-            self.book.close()
-        except FileCreateError as error:
-            raise error.args[0] from None  # of a full disk, which it wraps
-        self._forget_rows()
-        write_bytes(self._path, self._file.getvalue())
 
     def sheet(self, name: str) -> Any:
         """A new sheet, which prints on A4 across."""
@@ -188,14 +151,6 @@ class WrittenBook:
         if look not in self._money:
             self._money[look] = self.book.add_format({"num_format": look, "valign": "top"})
         return self._money[look]
-
-
-def _forget(book: "Workbook", rows: str) -> None:
-    """Close and delete the files of a workbook's rows, also of one that nobody finished."""
-    for sheet in book.worksheets():
-        with suppress(OSError):  # of a full disk
-            sheet.row_data_fh.close()
-    shutil.rmtree(rows, ignore_errors=True)
 
 
 def width_of(columns: Sequence[Column]) -> int:

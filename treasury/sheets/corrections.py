@@ -6,7 +6,6 @@ refused again. Of the rows that remain, each is bound to the payment that it rep
 """
 
 import csv
-import io
 import logging
 import re
 from collections import defaultdict
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.errors import InvalidSheet, RowProblem
-from treasury.files import replacing, write_bytes
+from treasury.files import replacing
 from treasury.orders.rows import BENEFICIARY_OBJECTS, LeftOut, Route
 from treasury.sheets.beneficiaries import CEILING, FIELD
 from treasury.sheets.cell_texts import harmless, marked_apostrophe
@@ -28,7 +27,7 @@ from treasury.sheets.control import COLUMNS, read_control
 from treasury.sheets.file_lines import read_table
 from treasury.sheets.headers import PROBLEM, STATUS, Layout, texts_of
 from treasury.sheets.reading import UNSEEN
-from treasury.sheets.writing import write_plain_book, write_plain_csv
+from treasury.sheets.writing import BookFile, write_plain_book, write_plain_csv
 
 LOG = logging.getLogger("treasury")
 
@@ -179,31 +178,19 @@ def _write_csv(target: Path, table: Table, lines: Iterable[_Marked]) -> None:
 
 def _write_workbook(target: Path, title: str, lines: Iterable[_Marked], source: Path | None) -> None:
     """Write the lines as a workbook; `source`: that of the expectations that it keeps."""
-    from xlsxwriter import Workbook
-
-    file = io.BytesIO()
-    options = {
-        "constant_memory": True,
-        "strings_to_formulas": False,
-        "strings_to_urls": False,
-        "strings_to_numbers": False,
-    }
-    book = Workbook(file, options)
-    try:
-        out, looks = book.add_worksheet(title), _Looks(book)
-        out.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
-        for row, line in enumerate(lines):
-            if line.is_header:
-                for at, name in enumerate(texts_of(line.cells)):
-                    out.set_column(at, at, 60 if name == PROBLEM else max(12, len(name) + 2))
-                out.freeze_panes(row + 1, 1)
-            for at, cell in enumerate(line.cells):
-                _write_cell(out, row, at, cell, looks, wrong=at in line.wrong, header=line.is_header)
-        if source is not None:
-            _keep_expected(book, source)
-    finally:
-        book.close()  # or its temporary files, which hold the rows, would stay
-    write_bytes(target, file.getvalue())
+    file = BookFile(target)
+    out, looks = file.book.add_worksheet(title), _Looks(file.book)
+    out.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
+    for row, line in enumerate(lines):
+        if line.is_header:
+            for at, name in enumerate(texts_of(line.cells)):
+                out.set_column(at, at, 60 if name == PROBLEM else max(12, len(name) + 2))
+            out.freeze_panes(row + 1, 1)
+        for at, cell in enumerate(line.cells):
+            _write_cell(out, row, at, cell, looks, wrong=at in line.wrong, header=line.is_header)
+    if source is not None:
+        _keep_expected(file.book, source)
+    file.finish()
 
 
 class _Looks:

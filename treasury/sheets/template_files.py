@@ -17,7 +17,7 @@ from treasury.provider.fields import OneOf
 from treasury.provider.operation import Conditional, marks_of
 from treasury.sheets.cells import CONTROL, LISTS
 from treasury.sheets.control import COLUMNS, MAX_ROWS, ROWS
-from treasury.sheets.writing import letter_of
+from treasury.sheets.writing import AS_TEXT, letter_of
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
@@ -125,8 +125,7 @@ def workbook(template: Template) -> bytes:
     from xlsxwriter import Workbook
 
     file = BytesIO()
-    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
-    book = Workbook(file, options)
+    book = Workbook(file, {"in_memory": True, **AS_TEXT})
     book.set_properties({"title": f"Template: {template.kind}", "created": datetime(2000, 1, 1)})  # noqa: DTZ001
     _write_table(book, template)
     if template.amounts:

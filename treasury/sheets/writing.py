@@ -1,18 +1,26 @@
-"""CSV files out, and what may stand in one cell or on one line of a page."""
+"""CSV files and workbooks out, and what may stand in one cell or on one line of a page."""
 
 import csv
-import io
 import re
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from decimal import Decimal
+from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from treasury.errors import InvalidSheet
 from treasury.files import replacing, write_bytes
 from treasury.money import format_amount
+from treasury.private_files import make_folder
 from treasury.sheets.cell_texts import harmless, marked_apostrophe
+
+if TYPE_CHECKING:
+    from xlsxwriter import Workbook
 
 ERROR_COLUMNS = ("row", "row_ref", "column", "rule", "value", "code")
 
@@ -58,22 +66,58 @@ def write_plain_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[s
         writer.writerows({name: harmless(cell) for name, cell in row.items()} for row in rows)
 
 
+class BookFile:
+    """A workbook that is written row by row: what is on the disk already costs no memory, and no text of a cell runs.
+
+    The rows wait in files beside the workbook, so that a killed process leaves none of them in a folder of others.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from xlsxwriter import Workbook  # 35 ms, which most commands never need
+
+        make_folder(path.parent)
+        self._path, self._content = path, BytesIO()
+        rows = tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)
+        self.book = Workbook(self._content, {"constant_memory": True, "tmpdir": rows, **AS_TEXT})
+        self._forget_rows = weakref.finalize(self, _forget, self.book, rows)
+
+    def finish(self) -> None:
+        """Write the file. Raises `OSError`."""
+        from xlsxwriter.exceptions import FileCreateError
+
+        try:
+            self.book.close()
+        except FileCreateError as error:
+            raise error.args[0] from None  # of a full disk, which it wraps
+        self._forget_rows()
+        write_bytes(self._path, self._content.getvalue())
+
+
+AS_TEXT = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
+"""Options of a workbook whose texts stay texts."""
+
+
+def _forget(book: "Workbook", rows: str) -> None:
+    """Close and delete the files of a workbook's rows, also of one that nobody finished."""
+    for sheet in book.worksheets():
+        with suppress(OSError):  # of a full disk
+            sheet.row_data_fh.close()
+    shutil.rmtree(rows, ignore_errors=True)
+
+
 def write_plain_book(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
     """Write rows as a workbook: every cell is text, so that no zero is lost and nothing is run."""
-    import xlsxwriter
-
-    content = io.BytesIO()
-    with xlsxwriter.Workbook(content, {"constant_memory": True, "in_memory": True}) as book:
-        sheet, is_text = book.add_worksheet("payments"), book.add_format({"num_format": "@"})
-        sheet.freeze_panes(1, 1)
-        sheet.set_column(0, len(columns) - 1, 18, is_text)
+    file = BookFile(path)
+    sheet, is_text = file.book.add_worksheet("payments"), file.book.add_format({"num_format": "@"})
+    sheet.freeze_panes(1, 1)
+    sheet.set_column(0, len(columns) - 1, 18, is_text)
+    for place, name in enumerate(columns):
+        sheet.write_string(0, place, name, is_text)
+    for line, row in enumerate(rows, 1):
         for place, name in enumerate(columns):
-            sheet.write_string(0, place, name, is_text)
-        for line, row in enumerate(rows, 1):
-            for place, name in enumerate(columns):
-                if row.get(name):
-                    sheet.write_string(line, place, printable(marked_apostrophe(row[name], runs=False)), is_text)
-    write_bytes(path, content.getvalue())
+            if row.get(name):
+                sheet.write_string(line, place, printable(marked_apostrophe(row[name], runs=False)), is_text)
+    file.finish()
 
 
 def write_errors(path: Path, error: InvalidSheet) -> None:
