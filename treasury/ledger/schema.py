@@ -14,12 +14,19 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.schema import SchemaItem
 
 VERSION = "107"
 
 metadata = MetaData()
 
 _Id = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _numbered(name: str, *parts: SchemaItem) -> Table:
+    """Return a table whose rows are numbered as they come."""
+    return Table(name, metadata, Column("id", _Id, primary_key=True, autoincrement=True), *parts)
+
 
 meta = Table(
     "meta",
@@ -44,10 +51,8 @@ runs = Table(
 all of it but when it began. `makers`: who started it, and who added rows to it, JSON: name, user of the operating
 system, whether that person is listed, and whether a key signed."""
 
-orders = Table(
+orders = _numbered(
     "orders",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("run_key", String(200), ForeignKey("runs.run_key"), nullable=False),
     Column("row_ref", String(200), nullable=False),
     Column("operation", String(60), nullable=False),
@@ -109,10 +114,8 @@ send. `first_answer`: the code that answered the first transmission of this refe
 `told_fee`: the fee that the service named first; `fee` is the one that it names now. `bound`: the most it should debit.
 """
 
-quotes = Table(
+quotes = _numbered(
     "quotes",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("order_id", _Id, ForeignKey("orders.id"), nullable=False, index=True),
     Column("generation", Integer, nullable=False),
     Column("request_id", String(64), nullable=False, unique=True),
@@ -156,10 +159,8 @@ seen_statuses = Table(
 )
 """Statuses that the service has shown for confirmed orders of an operation."""
 
-journal = Table(
+journal = _numbered(
     "journal",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("order_id", _Id, ForeignKey("orders.id"), nullable=False, index=True),
     Column("at", BigInteger, nullable=False),
     Column("event", String(20), nullable=False),
@@ -171,10 +172,8 @@ journal = Table(
 )
 """Append-only: every step of every order."""
 
-plans = Table(
+plans = _numbered(
     "plans",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("run_key", String(200), nullable=False, index=True),
     Column("plan_sha256", String(64), nullable=False),
     Column("maker", String(100), nullable=False),
@@ -222,10 +221,8 @@ payout_plan_rows = Table(
 )
 """The rows of such a plan, some in each record, encrypted; they end with the last payload of their run."""
 
-notifications = Table(
+notifications = _numbered(
     "notifications",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("digest", String(64), nullable=False, unique=True),
     Column("received_at", BigInteger, nullable=False),
     *(Column(name, String(200)) for name in ("request_id", "order_no", "order_type", "currency", "amount", "status")),
@@ -234,10 +231,8 @@ notifications = Table(
 """Notifications that the platform signed, once each. `digest`: keyed, over all that it says. `taken`: the place of
 what it names in this ledger, once the service was asked."""
 
-policies = Table(
+policies = _numbered(
     "policies",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("version", String(64), nullable=False),
     *(Column(name, Text, nullable=False) for name in ("content", "source")),
     *(Column(name, String(100), nullable=False) for name in ("adopted_by", "os_user")),
@@ -250,10 +245,8 @@ policies = Table(
 """Policies that were adopted, as JSON; the newest in effect is in force. `ended_at`: when a recovery was ended.
 `checksum`: keyed, over all that says what is in force."""
 
-decisions = Table(
+decisions = _numbered(
     "decisions",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("at", BigInteger, nullable=False),
     Column("verb", String(40), nullable=False, index=True),
     Column("named", String(200), nullable=False, index=True),
@@ -285,19 +278,15 @@ card_users = Table(
 )
 """Card users as last seen; KYC links are never stored. `since`: first seen so. `passed_level`: the highest one."""
 
-sweeps = Table(
+sweeps = _numbered(
     "sweeps",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("started_at", BigInteger, nullable=False),
     Column("scope", Text, nullable=False),
 )
 """Nightly sweeps: `scope` is what they were narrowed to."""
 
-answers = Table(
+answers = _numbered(
     "answers",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("sweep_id", _Id, ForeignKey("sweeps.id"), nullable=False, index=True),
     Column("request_id", String(64), nullable=False),
     Column("order_id", _Id),
@@ -339,10 +328,8 @@ sweep_balances = Table(
 """Balances as the service showed them before and after a sweep, and how much of the last one was frozen; null where it
 did not."""
 
-statement_lines = Table(
+statement_lines = _numbered(
     "statement_lines",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("sweep_id", _Id, ForeignKey("sweeps.id"), nullable=False, index=True),
     Column("file", String(64), nullable=False),
     Column("given_by", String(100), nullable=False),
@@ -375,20 +362,16 @@ breaks = Table(
 )
 """The breaks of each report, so that the next one knows which are new."""
 
-balances = Table(
+balances = _numbered(
     "balances",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("currency", String(40), nullable=False),
     Column("available", String(64), nullable=False),
     Column("seen_at", BigInteger, nullable=False),
 )
 """Balances as the service showed them."""
 
-snapshots = Table(
+snapshots = _numbered(
     "snapshots",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
     Column("run_key", String(200), nullable=False, index=True),
     Column("at", BigInteger, nullable=False, index=True),
     Column("policy", String(64)),
