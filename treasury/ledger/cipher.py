@@ -41,7 +41,7 @@ class LedgerKey:
         self._cipher = AESGCM(self._encryption)
         self._secret = hashlib.sha256(b"match|" + key).digest()
         self._seal = hashlib.sha256(b"checksum|" + key).digest()
-        self.short_hash = functools.lru_cache(maxsize=8192)(self._short_hash)
+        self.short_hash = functools.lru_cache(maxsize=8192)(lambda word: self.keyed_hash(word)[:12])
         """A short keyed hash of a word, cached because most words recur."""
         self.fingerprint = hashlib.sha256(b"fingerprint|" + key).hexdigest()
 
@@ -100,9 +100,6 @@ class LedgerKey:
                 "hand; nothing was sent"
             ) from None
         return payload
-
-    def _short_hash(self, word: str) -> str:
-        return self.keyed_hash(word)[:12]
 
     def checksum(self, values: Sequence[object]) -> str:
         """Return what shows that a row of the ledger was written by somebody who has its key."""

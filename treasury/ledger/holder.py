@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 from sqlalchemy import Connection, text
 
@@ -24,25 +23,13 @@ from treasury.private_files import make_folder
 from treasury.texts import cut_text
 
 
-class Lock(Protocol):
-    """A way to hold a run in one process at a time."""
+class FileLock:
+    """`flock` on a file for each run that is held; it says who holds it, and goes when its lock is released."""
 
-    def acquire(self, run_key: str) -> None:
-        """Take the run, or raise `RunHeld` that names its holder."""
-
-    def release(self, run_key: str) -> None:
-        """Let it go."""
-
-
-def _in_words(holder: dict[str, str]) -> str:
-    return f"process {holder.get('process')} on {holder.get('host')} since {holder.get('since')}"
-
-
-class _FileLocks:
-    """`flock` on files that say who holds them; a file goes when its lock is released."""
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, prefix: str = "") -> None:
+        """`prefix`: begins what the name of a file is the hash of, before the run key."""
         self._folder = folder
+        self._prefix = prefix
         self._open: dict[str, tuple[int, Path]] = {}
 
     def acquire(self, run_key: str) -> None:
@@ -88,10 +75,7 @@ class _FileLocks:
         os.close(descriptor)
 
     def _file(self, run_key: str) -> Path:
-        return self._folder / f"{hashlib.sha256(self._name(run_key).encode()).hexdigest()[:32]}.lock"
-
-    def _name(self, run_key: str) -> str:
-        return run_key
+        return self._folder / f"{hashlib.sha256((self._prefix + run_key).encode()).hexdigest()[:32]}.lock"
 
     def _make_folder(self) -> None:
         make_folder(self._folder)
@@ -100,20 +84,13 @@ class _FileLocks:
         return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-class FileLock(_FileLocks):
-    """A lock file beside the ledger for each run that is held."""
-
-    def __init__(self, ledger_file: Path) -> None:
-        super().__init__(ledger_file.with_name(ledger_file.name + ".locks"))
-
-
 MAX_HOLDER = 1000
 """Bytes that are read of who holds a lock."""
 
 
 def _describe(holder: bytes) -> str:
     said = _read_holder(holder)
-    return _in_words(said) if said else "another process"
+    return f"process {said['process']} on {said['host']} since {said['since']}" if said else "another process"
 
 
 def _read_holder(content: bytes) -> dict[str, str]:
@@ -129,12 +106,11 @@ SHARED_FOLDER = Path("/tmp/treasury-flows.locks")  # noqa: S108 - its files are 
 """The lock folder that all homes of a machine share, whoever their user is."""
 
 
-class MachineLock(_FileLocks):
+class MachineLock(FileLock):
     """A lock file that all homes of a machine share, named by account and run: one home at a time holds a run."""
 
     def __init__(self, account: str, folder: Path | None = None) -> None:
-        super().__init__(folder or SHARED_FOLDER)
-        self._account = account
+        super().__init__(folder or SHARED_FOLDER, f"{account}|")
         self._holds = Holds(self)
 
     def hold(self, run_key: str) -> AbstractContextManager[bool]:
@@ -159,9 +135,6 @@ class MachineLock(_FileLocks):
         except (OSError, ValueError, LookupError, OverflowError):
             return False
         return True
-
-    def _name(self, run_key: str) -> str:
-        return f"{self._account}|{run_key}"
 
     def _make_folder(self) -> None:
         with suppress(FileExistsError):
@@ -251,7 +224,7 @@ class SessionLock:
 class Holds:
     """The runs this process holds. A flow holds a run for all its tasks; its tasks may take it again."""
 
-    def __init__(self, lock: Lock) -> None:
+    def __init__(self, lock: FileLock | SessionLock) -> None:
         self._lock = lock
         self._counts: dict[str, int] = {}
         self._guard = threading.Lock()

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,11 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from treasury.clock import MACHINE, Clock
 from treasury.concurrency.crash_points import crash_point
-from treasury.errors import (
-    ChangedByHand,
-    IllegalTransition,
-    NotJudged,
-)
+from treasury.errors import ChangedByHand, IllegalTransition, NotJudged
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, place_of_payload
 from treasury.ledger.continuity import LedgerToken, SeenFile
@@ -74,7 +71,8 @@ class Ledger:
         except BaseException:
             self.close()
             raise
-        self._holds = Holds(FileLock(file) if file is not None else SessionLock(self._writer))
+        lock = SessionLock(self._writer) if file is None else FileLock(file.with_name(file.name + ".locks"))
+        self._holds = Holds(lock)
 
     def close(self, seconds: float | None = None) -> None:
         """Finish writing and close. A SQLite ledger is then complete in its one file.
@@ -115,7 +113,9 @@ class Ledger:
 
     def as_kept(self, order: Order, seen: SeenOrder) -> SeenOrder:
         """Return what a query showed of an order, with its texts as the ledger keeps them."""
-        return seen if seen.reason is None else self.words(order).seen(seen, seen.reason)
+        if seen.reason is None:
+            return seen
+        return replace(seen, reason=self.words(order).also(seen.order_no).masked(seen.reason))
 
     def _words_with(self, order: Order, facts: Mapping[str, Any]) -> Words:
         return self.words(order).also(facts.get("order_no")).also(facts.get("request_id"))
@@ -425,10 +425,6 @@ def as_read(order: Order) -> dict[str, Any]:
     """
     known = {"id": order.id, "state": order.state.value, "sends": order.sends, "generation": order.generation}
     return {**known, "checksum": order.checksum}
-
-
-def _text(amount: Decimal | None) -> str | None:
-    return None if amount is None else format_amount(amount)
 
 
 def _read_run(key: LedgerKey, row: Any) -> Run:

@@ -7,7 +7,7 @@ import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row, bindparam, select
@@ -17,7 +17,6 @@ from treasury.ledger.cipher import LedgerKey
 from treasury.masking import IsPersonal, mask_known, mask_text, nobody, tokens_of
 from treasury.orders.quoting import personal_values_of
 from treasury.orders.records import Order
-from treasury.provider.operation import SeenOrder
 from treasury.texts import MAX_CODE, cut_text
 
 MAX_HASHES = 300
@@ -103,10 +102,6 @@ class Words:
     def facts(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Columns of a step or note, as they are kept."""
         return {name: self._fact(name, value) for name, value in facts.items()}
-
-    def seen(self, seen: SeenOrder, reason: str) -> SeenOrder:
-        """Return what a query showed, with its reason as the ledger keeps it."""
-        return replace(seen, reason=self.also(seen.order_no).masked(reason))
 
     def also(self, own: str | None) -> "Words":
         """With another id of its own."""
