@@ -13,12 +13,12 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, MetaData, create_engine, delete, func, insert, inspect, select, text
+from sqlalchemy import Connection, MetaData, create_engine, func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
@@ -65,15 +65,22 @@ def copy_ledger(url: str, copy: Path) -> dict[str, str]:
 
 
 def _copy_postgresql(url: str, copy: Path) -> dict[str, str]:
-    engine = open_engine(url, writes=False)
+    with connected(url, writes=False) as plain, open_copy(copy) as target:
+        ledger = plain.execution_options(isolation_level="REPEATABLE READ")
+        found = _readable_meta(ledger, url)
+        tables = tables_of(found["schema"])
+        tables.create_all(target)
+        _copy_rows(ledger, target, tables)
+        return found
+
+
+@contextmanager
+def connected(url: str, *, writes: bool) -> Iterator[Connection]:
+    """A connection to a ledger, and nothing left of it after that; one transaction where it `writes`."""
+    engine = open_engine(url, writes=writes)
     try:
-        with engine.connect() as plain, open_copy(copy) as target:
-            ledger = plain.execution_options(isolation_level="REPEATABLE READ")
-            found = _readable_meta(ledger, url)
-            tables = tables_of(found["schema"])
-            tables.create_all(target)
-            _copy_rows(ledger, target, tables)
-            return found
+        with engine.begin() if writes else engine.connect() as connection:
+            yield connection
     finally:
         engine.dispose()
 
@@ -86,11 +93,9 @@ def _readable_meta(connection: Connection, url: str) -> dict[str, str]:
     return found
 
 
-@contextmanager
-def open_copy(copy: Path) -> Iterator[Connection]:
+def open_copy(copy: Path) -> AbstractContextManager[Connection]:
     """A copy, for one transaction."""
-    with create_engine(f"sqlite:///{copy}", poolclass=NullPool).begin() as connection:
-        yield connection
+    return create_engine(f"sqlite:///{copy}", poolclass=NullPool).begin()
 
 
 def _copy_rows(source: Connection, target: Connection, tables: MetaData) -> None:
@@ -117,12 +122,6 @@ def count_rows(copy: Path) -> dict[str, int]:
         }
 
 
-def set_meta(connection: Connection, rows: Mapping[str, str]) -> None:
-    """Set rows of `meta`."""
-    connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(rows)))
-    connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in rows.items()])
-
-
 def place_copy(copy: Path, url: str) -> None:
     """Make a copy the ledger of this URL, completely or not at all. Raises `ConfigurationError` where one exists."""
     file = sqlite_file(url)
@@ -137,20 +136,16 @@ def place_copy(copy: Path, url: str) -> None:
 
 
 def _place_in_postgresql(copy: Path, url: str) -> None:
-    engine = open_engine(url, writes=True)
-    try:
-        with engine.begin() as ledger, open_copy(copy) as source:
-            serialize(ledger)
-            if inspect(ledger).get_table_names():
-                raise ConfigurationError("the database of TREASURY_LEDGER_URL holds tables by now; nothing was done")
-            tables = tables_of(read_meta(source)["schema"])
-            tables.create_all(ledger)
-            _copy_rows(source, ledger, tables)
-            for table in tables.sorted_tables:
-                if table.autoincrement_column is not None:
-                    _go_on_counting(ledger, table.name, table.autoincrement_column.name)
-    finally:
-        engine.dispose()
+    with connected(url, writes=True) as ledger, open_copy(copy) as source:
+        serialize(ledger)
+        if inspect(ledger).get_table_names():
+            raise ConfigurationError("the database of TREASURY_LEDGER_URL holds tables by now; nothing was done")
+        tables = tables_of(read_meta(source)["schema"])
+        tables.create_all(ledger)
+        _copy_rows(source, ledger, tables)
+        for table in tables.sorted_tables:
+            if table.autoincrement_column is not None:
+                _go_on_counting(ledger, table.name, table.autoincrement_column.name)
 
 
 def _go_on_counting(ledger: Connection, table: str, column: str) -> None:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, bindparam, func, insert, literal, select, text, union_all, update
+from sqlalchemy import Connection, bindparam, func, literal, select, text, union_all, update
 
 from treasury.approving.tokens import Verb
 from treasury.errors import ConfigurationError
@@ -35,6 +35,7 @@ from treasury.files import write_json
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.decisions import ALL_SENDING, STOP, RecordedDecision, find_decisions
+from treasury.ledger.migrations import meta_value, set_meta
 from treasury.ledger.statements import fetch_one
 from treasury.private_files import make_folder
 from treasury.texts import count_of
@@ -45,11 +46,6 @@ _MASK_AT, _BIRTH_AT = 0, 80
 """The places in `struct statx` of the mask that it filled in, and of the birth: seconds and nanoseconds."""
 
 
-def place_of(connection: Connection, file: Path | None) -> str:
-    """Return the identity of a ledger's file; None: of its database on a server."""
-    return identity_on_server(connection) if file is None else identity_of(file)
-
-
 def identity_of(file: Path) -> str:
     """Return what distinguishes a file from any other one; the device's number changes with every start of a
     machine."""
@@ -57,9 +53,11 @@ def identity_of(file: Path) -> str:
     return f"{file.stat().st_ino}{'' if birth is None else f'@{birth}'}"
 
 
-def identity_on_server(connection: Connection) -> str:
-    """Return what distinguishes a database of PostgreSQL from a copy or a restored dump of it, under whatever name: its
-    number, that of a table in it, and its cluster's, where we may ask for that."""
+def place_of(connection: Connection, file: Path | None) -> str:
+    """Return the identity of a ledger's file; None: what distinguishes its database on a server from a copy or a
+    restored dump of it, under whatever name: its number, that of a table in it, and its cluster's, where we may ask."""
+    if file is not None:
+        return identity_of(file)
     ours = "SELECT oid, CAST(to_regclass(:table) AS oid) FROM pg_database WHERE datname = current_database()"
     database, table = connection.execute(text(ours), {"table": schema.meta.name}).one()
     may = "SELECT has_function_privilege('pg_control_system()', 'EXECUTE')"
@@ -199,13 +197,11 @@ def new_name() -> str:
 
 def identity_of_ledger(connection: Connection) -> str:
     """The identity of this ledger, which gets one here if it has none yet."""
-    table = schema.meta.c
-    known = connection.execute(select(table.value).where(table.key == "identity")).scalar()
-    if known is not None:
-        return str(known)
-    name = new_name()
-    connection.execute(insert(schema.meta).values(key="identity", value=name))
-    return name
+    known = meta_value(connection, "identity")
+    if known is None:
+        known = new_name()
+        set_meta(connection, {"identity": known})
+    return known
 
 
 HOLD_BACK: Mapping[str, str] = {Verb.STOP: "stop", Verb.REJECT: "rejection", Verb.CANCEL: "cancellation"}

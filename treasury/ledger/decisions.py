@@ -29,6 +29,7 @@ from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.in_force import check_genuine, check_no_recovery, policy_now
+from treasury.ledger.migrations import meta_value
 from treasury.ledger.seals import add_sealed, is_sealed
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold
@@ -166,13 +167,11 @@ def _signers(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker
     return [Maker(each.name, each.os_user, True, True, key_of(each.token)) for each in signed]
 
 
-def _check_signers(connection: Connection, key: LedgerKey, run_key: str) -> None:
+def _check_signers(connection: Connection, key: LedgerKey, run_key: str, plans: Sequence[Row[Any]]) -> None:
     """Raise `InputError` where who signed a plan of a run, or proposed one, may have been changed by hand."""
-    table = schema.plans
-    plans = connection.execute(select(table).where(table.c.run_key == run_key)).fetchall()
     others = find_decisions(connection, key, named=run_key, about=run_key)[1]
     changed = [each for each in others if each.verb == Verb.PROPOSE or not each.about.startswith(PLAN)]
-    if changed or not all(is_sealed(key, table, row) for row in plans):
+    if changed or not all(is_sealed(key, schema.plans, row) for row in plans):
         raise InputError(
             f"who proposed run {run_key}, or decided about it, was changed in the ledger by hand, so nobody knows who "
             "made it; nothing was recorded: treasury cancel ends what never left"
@@ -191,10 +190,15 @@ def makers_of(connection: Connection, key: LedgerKey, run_key: str) -> list[Make
 
     Raises `InputError` for a run that was changed by hand.
     """
-    _check_signers(connection, key, run_key)
-    runs = schema.runs
+    table, runs = schema.plans, schema.runs
+    plans = connection.execute(select(table).where(table.c.run_key == run_key).order_by(table.c.id)).fetchall()
+    _check_signers(connection, key, run_key, plans)
     run = connection.execute(select(runs).where(runs.c.run_key == run_key)).first()
-    found = [*_of_plans(connection, run_key), *_signers(connection, key, run_key)]
+    found = [
+        Maker(row.maker, row.os_user or row.maker, bool(row.is_listed), row.token is not None, key_of(row.token))
+        for row in plans
+    ]
+    found += _signers(connection, key, run_key)
     if run is None:
         return found
     if not is_sealed(key, runs, run):
@@ -208,15 +212,6 @@ def makers_of(connection: Connection, key: LedgerKey, run_key: str) -> list[Make
     if part_of is not None:
         found += makers_of(connection, key, part_of["run_key"])
     return list(dict.fromkeys(found))
-
-
-def _of_plans(connection: Connection, run_key: str) -> list[Maker]:
-    table = schema.plans
-    rows = connection.execute(select(table).where(table.c.run_key == run_key).order_by(table.c.id)).fetchall()
-    return [
-        Maker(row.maker, row.os_user or row.maker, bool(row.is_listed), row.token is not None, key_of(row.token))
-        for row in rows
-    ]
 
 
 Proof = Ed25519PrivateKey | Token
@@ -278,11 +273,8 @@ def people_at(connection: Connection, books: Books) -> People:
 
 def matter_of(connection: Connection, books: Books, purpose: Verb, subjects: Iterable[str], detail: str) -> Matter:
     """Return the matter that a decision about these things signs, in this ledger as it is."""
-    meta = schema.meta.c
-    rows = connection.execute(select(meta.key, meta.value).where(meta.key.in_(("identity", "epoch_at"))))
-    known = {row.key: row.value for row in rows}
-    place = (books.account, known.get("identity", ""), known.get("epoch_at", ""))
-    return Matter(purpose, tuple(subjects), *place, detail)
+    identity, epoch = (meta_value(connection, name) or "" for name in ("identity", "epoch_at"))
+    return Matter(purpose, tuple(subjects), books.account, identity, epoch, detail)
 
 
 def order_subject(connection: Connection, purpose: Verb, order: Order) -> str:
@@ -389,21 +381,18 @@ def check_step(connection: Connection, books: Books, event: Event, order: Order,
 
     Raises `InputError` and `RecoveryRuns`.
     """
+    purpose = PURPOSES[event]
+    about = order_subject(connection, purpose, order)
     if word is not None:
-        if word.purpose is not PURPOSES[event]:
-            raise refusal(f"it is to {word.purpose.value}, and this is to {PURPOSES[event].value}")
-        makers = makers_for(connection, books, word.purpose, order.run_key)
-        about = order_subject(connection, word.purpose, order)
+        if word.purpose is not purpose:
+            raise refusal(f"it is to {word.purpose.value}, and this is to {purpose.value}")
+        makers = makers_for(connection, books, purpose, order.run_key)
         hear(connection, books, replace(word, named=f"order {order.request_id}"), about, makers)  # no run key is so
         return
     policy = policy_now(connection, books.key, books.now())
     if policy is None or not policy.listed or _is_ended_by_rules(event, order, policy, books.now()):
         return
-    raise needs_key(
-        PURPOSES[event],
-        policy.listed,
-        matter_of(connection, books, PURPOSES[event], (order_subject(connection, PURPOSES[event], order),), "").code,
-    )
+    raise needs_key(purpose, policy.listed, matter_of(connection, books, purpose, (about,), "").code)
 
 
 def _is_ended_by_rules(event: Event, order: Order, policy: Policy, now: int) -> bool:

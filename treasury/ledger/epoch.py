@@ -9,22 +9,30 @@ new holds nothing: it queries every reference of its first run once.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from treasury.ledger import schema
-from treasury.ledger.continuity import Count, LedgerToken, SeenFile, SeenRows, is_same, marks_of, new_name, place_of
+from treasury.ledger.continuity import (
+    Count,
+    LedgerToken,
+    SeenFile,
+    SeenRows,
+    identity_of_ledger,
+    is_same,
+    marks_of,
+    new_name,
+    place_of,
+)
 from treasury.ledger.database import serialize
 from treasury.ledger.decisions import record
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.mapping import read_row
-from treasury.ledger.migrations import meta_of
-from treasury.ledger.seals import with_seal
-from treasury.orders.records import Order
+from treasury.ledger.migrations import meta_of, meta_value, set_meta
+from treasury.ledger.seals import set_order
 from treasury.orders.states import Event, Hold, State
 from treasury.texts import with_person
 
@@ -62,8 +70,7 @@ def check_standing(ledger: Ledger, token: LedgerToken, seen: SeenFile, file: Pat
         why = unreadable or _why_older(connection, meta, count, place)
         is_put_back = count is not None and _why_token_differs(connection, meta, count) is not None
         stop = None if is_put_back else seen.stop_for_deleted(connection, ledger.key, count)
-        _put(connection, {"identity": meta.get("identity") or new_name(), "file": place})
-        _forget(connection, "restored_at")
+        set_meta(connection, {"identity": meta.get("identity") or new_name(), "file": place, "restored_at": None})
         if stop is not None:
             record(connection, ledger, stop)
             why = why or stop.why
@@ -88,13 +95,13 @@ def check_standing(ledger: Ledger, token: LedgerToken, seen: SeenFile, file: Pat
 
 def _know(connection: Connection, ledger: Ledger, count: Count) -> Count:
     """Adopt a machine that the ledger knows, or knew before its epoch. Other processes may be counting right now."""
-    meta, marks = meta_of(connection), marks_of(connection, count.host)
+    marks = marks_of(connection, count.host)
     if marks is None:
-        return _name_machine(connection, meta, ledger, count.marks, count.host)
+        return _name_machine(connection, ledger, count.marks, count.host)
     if marks < count.marks:
         change = update(schema.hosts).where(schema.hosts.c.host == count.host)
         connection.execute(change.values(marks=count.marks))
-    return Count(count.host, meta["identity"], max(marks, count.marks))
+    return Count(count.host, identity_of_ledger(connection), max(marks, count.marks))
 
 
 def register_machine(ledger: Ledger, token: LedgerToken, run_key: str) -> None:
@@ -105,7 +112,7 @@ def register_machine(ledger: Ledger, token: LedgerToken, run_key: str) -> None:
         table = schema.orders.c
         waiting = (table.run_key == run_key) & (table.state == State.PREPARED.value) & (table.absences_needed == 0)
         connection.execute(update(schema.orders).where(waiting).values(absences_needed=1))
-        return _name_machine(connection, meta_of(connection), ledger, 0)
+        return _name_machine(connection, ledger, 0)
 
     token.begin(ledger.write(work))
     ledger.count_with(token)
@@ -118,10 +125,9 @@ def begin_epoch(ledger: Ledger, token: LedgerToken, why: str) -> None:
         serialize(connection)
         if epoch_began(connection, ledger.now()) is not None:
             return None
-        try:
+        count = None
+        with suppress(ValueError):
             count = token.read()
-        except ValueError:
-            count = None
         return _begin(connection, ledger, why, count)
 
     count = ledger.write(work)
@@ -132,14 +138,14 @@ def begin_epoch(ledger: Ledger, token: LedgerToken, why: str) -> None:
 
 def epoch_began(connection: Connection, now_ms: int) -> int | None:
     """When the epoch that runs began, Unix ms; None when none runs."""
-    found = connection.execute(select(schema.meta.c.value).where(schema.meta.c.key == "epoch_at")).scalar()
+    found = meta_value(connection, "epoch_at")
     return int(found) if found is not None and now_ms - int(found) < EPOCH_MS else None
 
 
 def is_from_before(connection: Connection, at_ms: int) -> bool:
     """Return True for a moment, Unix ms, before the newest epoch, also one that is over: whoever had the ledger before
     it may have gone on with what was recorded then."""
-    found = connection.execute(select(schema.meta.c.value).where(schema.meta.c.key == "epoch_at")).scalar()
+    found = meta_value(connection, "epoch_at")
     return found is not None and at_ms < int(found)
 
 
@@ -152,7 +158,7 @@ def why_epoch(ledger: Ledger) -> str | None:
     """Why an epoch runs, in words; None when none does."""
 
     def work(connection: Connection) -> str | None:
-        return meta_of(connection).get("epoch_why") if epoch_began(connection, ledger.now()) is not None else None
+        return meta_value(connection, "epoch_why") if epoch_began(connection, ledger.now()) is not None else None
 
     return ledger.look(work)
 
@@ -194,7 +200,7 @@ def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None
     meta = meta_of(connection)
     before = [*json.loads(meta.get("predecessors", "[]")), meta.get("identity", "")]
     now = ledger.now()
-    _put(
+    set_meta(
         connection,
         {"identity": new_name(), "predecessors": json.dumps(before), "epoch_at": str(now), "epoch_why": why},
     )
@@ -206,29 +212,15 @@ def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None
     values = {"state": State.HELD.value, "hold_kind": Hold.OLDER.value, "reason": reason}
     waits = select(table).where(table.c.state == State.PREPARED.value).order_by(table.c.id).with_for_update()
     for row in connection.execute(waits).fetchall():  # Race: one that leaves just now is locked, or has left
-        sealed = with_seal(ledger.key, read_row(Order, row), values)
-        connection.execute(update(table).where(table.c.id == row.id).values(**sealed))
+        set_order(connection, ledger.key, row, values)
         ledger.journal_step(connection, row.id, Event.HOLD, State.PREPARED, State.HELD, cause=why)
     marks = 0 if count is None else max(count.marks, marks_of(connection, count.host) or 0)
-    return _name_machine(connection, meta_of(connection), ledger, marks, None if count is None else count.host)
+    return _name_machine(connection, ledger, marks, None if count is None else count.host)
 
 
-def _name_machine(
-    connection: Connection, meta: Mapping[str, str], ledger: Ledger, marks: int, host: str | None = None
-) -> Count:
+def _name_machine(connection: Connection, ledger: Ledger, marks: int, host: str | None = None) -> Count:
     """Record the machine in the ledger, with so many marks."""
     host, table = host or new_name(), schema.hosts
     connection.execute(delete(table).where(table.c.host == host))
     connection.execute(insert(table).values(host=host, marks=marks, first_seen=ledger.now()))
-    if "identity" not in meta:
-        _put(connection, {"identity": new_name()})
-    return Count(host, meta_of(connection)["identity"], marks)
-
-
-def _put(connection: Connection, values: Mapping[str, Any]) -> None:
-    _forget(connection, *values)
-    connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in values.items()])
-
-
-def _forget(connection: Connection, *keys: str) -> None:
-    connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(keys)))
+    return Count(host, identity_of_ledger(connection), marks)

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select
 
 from treasury.errors import ConfigurationError, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.database import serialize
-from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
+from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta, set_meta
 from treasury.private_files import make_empty
 from treasury.provider.address import canonical_account
 
@@ -35,7 +35,7 @@ def open_tables(connection: Connection, account: str, key_file: Path) -> tuple[L
     if found and canonical_account(found["account"]) != canonical_account(account):
         if found["schema"] == schema.VERSION and _is_unused(connection):
             # An unused ledger: its partner id may have been mistyped.
-            connection.execute(update(schema.meta).where(schema.meta.c.key == "account").values(value=account))
+            set_meta(connection, {"account": account})
             found = {**found, "account": account}
         else:
             raise WrongAccount(
@@ -52,8 +52,7 @@ def open_tables(connection: Connection, account: str, key_file: Path) -> tuple[L
     key.bind_to(canonical_account(account))
     bring_up_to_date(connection, found, key, account)
     if not found:
-        ours = {"schema": schema.VERSION, "account": account, "key": key.fingerprint}
-        connection.execute(insert(schema.meta), [{"key": name, "value": value} for name, value in ours.items()])
+        set_meta(connection, {"schema": schema.VERSION, "account": account, "key": key.fingerprint})
     return key, account
 
 

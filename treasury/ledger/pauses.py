@@ -3,14 +3,13 @@
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection
 
 from treasury.errors import TreasuryError
-from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.migrations import meta_value, set_meta
 
 KEY = "pause"
 """Of `meta`: when a pause was asked for, and when it ends, Unix ms."""
@@ -34,21 +33,20 @@ class Pauses:
 
     def _write(self, connection: Connection, seconds: float) -> str:
         serialize(connection)
-        now, of_it = self.ledger.now(), schema.meta.c.key == KEY
-        left = max(seconds, _left(connection.execute(select(schema.meta.c.value).where(of_it)).scalar(), now))
+        now = self.ledger.now()
+        left = max(seconds, _left(meta_value(connection, KEY), now))
         told = json.dumps([now, now + round(left * 1000)])
-        connection.execute(delete(schema.meta).where(of_it))
-        connection.execute(insert(schema.meta).values(key=KEY, value=told))
+        set_meta(connection, {KEY: told})
         return told
 
     def hear(self) -> float:
         """Return the seconds that are left of a pause; zero for none, and for one that was heard of before."""
-        found = list[Any]()
+        found: str | None = None
         with suppress(TreasuryError):
-            found = self.ledger.read(select(schema.meta.c.value).where(schema.meta.c.key == KEY))
-        if not found or found[0].value == self._known:
+            found = self.ledger.look(lambda connection: meta_value(connection, KEY))
+        if found is None or found == self._known:
             return 0.0
-        self._known = found[0].value
+        self._known = found
         return _left(self._known, self.ledger.now())
 
 

@@ -22,6 +22,7 @@ from treasury.ledger.database import serialize
 from treasury.ledger.decisions import RecordedDecision, find_decisions, record
 from treasury.ledger.in_force import newest_policy
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.migrations import meta_value
 from treasury.ledger.proposals import add_proposal, newest_row
 from treasury.ledger.seals import is_sealed
 from treasury.policy.people import Maker
@@ -44,11 +45,10 @@ class KeptPlan:
 
 def made_in(connection: Connection, ledger: Ledger) -> dict[str, Any]:
     """The ledger's identity and epoch and the adoption of the policy in force, as they are now."""
-    epoch = connection.execute(select(schema.meta.c.value).where(schema.meta.c.key == "epoch_at")).scalar()
     adopted = newest_policy(connection, ledger.key, ledger.now())[0]
     return {
         "ledger": identity_of_ledger(connection),
-        "epoch": epoch,
+        "epoch": meta_value(connection, "epoch_at"),
         "adoption": None if adopted is None else adopted.id,
     }
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
 from treasury.approving.judging import HOUR_MS, ApprovalRules
 from treasury.approving.tokens import Binding, Verb, public_text, sign
@@ -22,15 +22,9 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import propose_plan
 from treasury.ledger.approved_plans import check_approved
 from treasury.ledger.database import group_of, serialize
-from treasury.ledger.in_force import (
-    Adopted,
-    as_time,
-    check_genuine,
-    check_no_recovery,
-    newest_policy,
-    recovery_at,
-)
+from treasury.ledger.in_force import Adopted, as_time, check_genuine, check_no_recovery, newest_policy, recovery_at
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.migrations import meta_value, set_meta
 from treasury.ledger.proposals import check_not_cancelled
 from treasury.ledger.seals import add_sealed, is_sealed, seal
 from treasury.policy.model import Policy
@@ -85,9 +79,8 @@ def check_policy(connection: Connection, ledger: Ledger, version: str | None) ->
         raise PolicyChanged("the policy in force changed meanwhile; nothing was sent: start again")
     if found is None:
         check_rehearsal(ledger.account)
-        meta = schema.meta
-        if connection.execute(select(meta.c.key).where(meta.c.key == REHEARSAL)).first() is None:
-            connection.execute(insert(meta).values(key=REHEARSAL, value="1"))
+        if meta_value(connection, REHEARSAL) is None:
+            set_meta(connection, {REHEARSAL: "1"})
 
 
 def check_rehearsal(account: str) -> None:
@@ -101,7 +94,7 @@ def check_rehearsal(account: str) -> None:
 
 def is_rehearsal(ledger: Ledger) -> bool:
     """Tell whether payments of this ledger were recorded without a policy in force."""
-    return bool(ledger.read(select(schema.meta.c.key).where(schema.meta.c.key == REHEARSAL)))
+    return ledger.look(lambda connection: meta_value(connection, REHEARSAL)) is not None
 
 
 def change_rules(before: Adopted | None) -> ApprovalRules:

@@ -11,27 +11,26 @@ import tempfile
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from sqlalchemy import delete, inspect
+from sqlalchemy import inspect
 from sqlalchemy.exc import DBAPIError
 
 from treasury.clock import MACHINE, Clock
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError
-from treasury.ledger import schema
 from treasury.ledger.backup import (
     KEY,
     Backup,
     Manifest,
+    connected,
     open_backup,
     open_copy,
     place_copy,
     place_of,
-    set_meta,
     sync,
     token_files,
 )
-from treasury.ledger.database import open_engine, sqlite_file
-from treasury.ledger.migrations import RESTORING, read_meta
+from treasury.ledger.database import sqlite_file
+from treasury.ledger.migrations import RESTORING, read_meta, set_meta
 from treasury.private_files import make_folder
 from treasury.settings import Settings
 
@@ -107,16 +106,13 @@ def _ledger_in_the_way(url: str) -> tuple[list[str], str | None]:
                 return names, None if connection is None else read_meta(connection).get(RESTORING)
         except DBAPIError:
             return names, None  # no ledger, and in the way
-    engine = open_engine(url, writes=False)
     try:
-        with engine.connect() as connection:
+        with connected(url, writes=False) as connection:
             tables = sorted(inspect(connection).get_table_names())
             names = [f"tables {', '.join(tables)} in the database of TREASURY_LEDGER_URL"] if tables else []
             return names, read_meta(connection).get(RESTORING)
     except DBAPIError as error:
         raise ConfigurationError(f"the ledger cannot be opened: {error.orig}") from None
-    finally:
-        engine.dispose()
 
 
 def _place_ledger(settings: Settings, backup: Backup, clock: Clock) -> None:
@@ -154,11 +150,8 @@ def _place(place: Path, content: bytes) -> None:
 
 
 def _finish(url: str) -> None:
-    engine = open_engine(url, writes=True)
     try:
-        with engine.begin() as connection:
-            connection.execute(delete(schema.meta).where(schema.meta.c.key == RESTORING))
+        with connected(url, writes=True) as connection:
+            set_meta(connection, {RESTORING: None})
     except (DBAPIError, sqlite3.Error) as error:
         raise ConfigurationError(f"the restore cannot be finished: {error}; give the same backup again") from None
-    finally:
-        engine.dispose()

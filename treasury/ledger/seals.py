@@ -25,15 +25,7 @@ SEALED: Mapping[Table, tuple[str, ...]] = {
         *("at", "verb", "named", "about", "name", "os_user", "is_alone", "why", "token", "ends_at", "facts", "id"),
     ),
     schema.policies: (
-        "version",
-        "content",
-        "adopted_by",
-        "adopted_at",
-        "in_force_at",
-        "recovery",
-        "ended_at",
-        "ended_by",
-        "id",
+        *("version", "content", "adopted_by", "adopted_at", "in_force_at", "recovery", "ended_at", "ended_by", "id"),
     ),
     schema.statement_lines: ("sweep_id", "file", "given_by", "given_at", "content"),
 }
@@ -129,6 +121,12 @@ def with_seal(key: LedgerKey, order: Order, values: Mapping[str, Any], *, decide
     if not decided and not is_sealed_order(key, order):
         return {**values, "checksum": CHANGED}
     return {**values, "checksum": seal_order(key, with_columns(order, values))}
+
+
+def set_order(connection: Connection, key: LedgerKey, row: Row[Any], values: Mapping[str, Any]) -> None:
+    """Set these columns of an order, whose row this transaction has locked, and seal it."""
+    sealed = with_seal(key, read_row(Order, row), values)
+    connection.execute(update(schema.orders).where(schema.orders.c.id == row.id).values(**sealed))
 
 
 def set_of_orders(

@@ -11,7 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, MetaData, Table, inspect, select, update
+from sqlalchemy import Connection, Dialect, MetaData, Table, delete, insert, inspect, select
 from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
 from treasury.concurrency.crash_points import crash_point
@@ -40,6 +40,20 @@ def read_meta(connection: Connection) -> dict[str, str]:
 def meta_of(connection: Connection) -> dict[str, str]:
     """The rows of `meta` of a ledger."""
     return {row.key: row.value for row in connection.execute(select(schema.meta))}
+
+
+def meta_value(connection: Connection, key: str) -> str | None:
+    """One row of `meta` of a ledger; None where it is not there."""
+    found: str | None = connection.execute(select(schema.meta.c.value).where(schema.meta.c.key == key)).scalar()
+    return found
+
+
+def set_meta(connection: Connection, rows: Mapping[str, str | None]) -> None:
+    """Set rows of `meta`; None takes one out."""
+    connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(rows)))
+    new = [{"key": key, "value": value} for key, value in rows.items() if value is not None]
+    if new:
+        connection.execute(insert(schema.meta), new)
 
 
 def check_readable(found: Mapping[str, str]) -> None:
@@ -108,13 +122,11 @@ def _migrate(connection: Connection, first: int, sealing: Mapping[str, Any]) -> 
     scripts, start = _scripts(), revision_of(str(first))
     context = MigrationContext.configure(connection, opts={**sealing, "start": first})
     context.stamp(scripts, start)  # the ledger's own number is what counts, whatever Alembic's table says
-    meta = schema.meta
     with Operations.context(context):
         for script in reversed(list(scripts.iterate_revisions(revision_of(schema.VERSION), start))):
             script.module.upgrade()
             context.stamp(scripts, script.revision)
-            number = str(int(script.revision))
-            connection.execute(update(meta).where(meta.c.key == "schema").values(value=number))
+            set_meta(connection, {"schema": str(int(script.revision))})
 
 
 def _scripts() -> Any:
