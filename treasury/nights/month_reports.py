@@ -19,7 +19,7 @@ from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.reconciliation.balances import BalanceAccount, Lot, Night
 from treasury.reconciliation.entries import Name, StatementEntry, last_lines, told_apart
-from treasury.reconciliation.months import Booking, EntryKind, Reading, draw_month, span_of
+from treasury.reconciliation.months import Booking, EntryKind, draw_month, span_of
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.third_side import is_later_than, roll_accounts
 from treasury.reports.month import write_month
@@ -61,7 +61,7 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
     bookings = [replace(each, currency=leaders.get(each.currency, each.currency)) for each in bookings]
     first, after = span
     shown = {
-        each.currency: Reading(night.as_of, night.balance)
+        each.currency: night
         for each in accounts
         for together in zip(*(nights[code] for code in each.codes), strict=True)
         for night in together
@@ -104,7 +104,8 @@ class _Others:
         for until in [*sorted(changes), None]:
             accounts = rolled if until is None else self._rolled_before(until, nights, policy)
             for each in accounts:
-                booked, said = found[each.currency], [(_kind_of(lot.amount), lot) for lot in each.stated]
+                booked = found[each.currency]
+                said = [(EntryKind.RECEIVED if lot.amount > 0 else EntryKind.PAID, lot) for lot in each.stated]
                 for kind in (EntryKind.RECEIVED, EntryKind.PAID):
                     more = sum((lot.amount for its, lot in said if its is kind and lot.at <= since), ZERO)
                     more -= sum((lot.amount for its, lot in booked if its is kind), ZERO)
@@ -127,10 +128,6 @@ def _is_dated(account: BalanceAccount, line: StatementEntry, policy: Policy) -> 
 
 _Stated = tuple[EntryKind, Lot]
 """A column of the month, and the amount that a line without a day explained in a report adds to it."""
-
-
-def _kind_of(amount: Decimal) -> EntryKind:
-    return EntryKind.RECEIVED if amount > 0 else EntryKind.PAID
 
 
 def _of_lots(currency: str, stated: Sequence[_Stated]) -> Iterator[Booking]:

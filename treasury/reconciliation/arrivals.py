@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from treasury.money import ZERO, canonical, exact
@@ -106,12 +107,18 @@ def _currency(side: Side) -> str:
     return str(side.get("seen_currency") or side["currency"])
 
 
-def finished_at(side: Side) -> int | None:
-    """When it was paid, Unix ms, as the service says."""
+def finished_in(side: Side) -> tuple[int, int] | None:
+    """The first and the last moment, Unix ms, at which the service may mean that it was paid; None if not said."""
     said = str((side.get("raw") or {}).get("finish_time") or "")
     if not said.isdecimal():
         return None
-    return int(said) if len(said) >= MS_DIGITS else int(said) * 1000
+    return (int(said), int(said)) if len(said) >= MS_DIGITS else (int(said) * 1000, int(said) * 1000 + 999)
+
+
+def finished_at(side: Side) -> int | None:
+    """When it was paid, Unix ms, as the service says."""
+    finished = finished_in(side)
+    return None if finished is None else finished[0]
 
 
 def _came_at(deposit: Side) -> int:
@@ -210,14 +217,10 @@ def _near(invoice: Side, by_day: Mapping[tuple[str, int], Sequence[_Came]], rule
     off = asked * rules.likely_bps / BPS
     for day in range(made_at // DAY_MS, (made_at + rules.likely_days * DAY_MS) // DAY_MS + 1):
         some = by_day.get((invoice["currency"], day), ())
-        middle = bisect_left(some, asked, key=_amount_of)
-        low = max(bisect_left(some, asked - off, key=_amount_of), middle - MOST_A_DAY)
-        high = min(bisect_right(some, asked + off, key=_amount_of), middle + MOST_A_DAY)
+        middle = bisect_left(some, asked, key=itemgetter(0))
+        low = max(bisect_left(some, asked - off, key=itemgetter(0)), middle - MOST_A_DAY)
+        high = min(bisect_right(some, asked + off, key=itemgetter(0)), middle + MOST_A_DAY)
         yield from some[low:high]
-
-
-def _amount_of(came: _Came) -> Decimal:
-    return came[0]
 
 
 def _of_invoice(invoice: Side, pair: _Pair | None, rules: Tolerances, as_of: int) -> tuple[str, Finding | None]:
@@ -280,5 +283,4 @@ def _finding(invoice: Side, name: str, said: str, difference: Decimal = ZERO) ->
 
 
 def _days(milliseconds: int) -> str:
-    days = max(milliseconds, 0) // DAY_MS
-    return count_of(days, "day")
+    return count_of(max(milliseconds, 0) // DAY_MS, "day")

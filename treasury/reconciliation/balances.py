@@ -1,14 +1,13 @@
 """Pure: the balance account of a currency, as reports show it and judge it."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 
 from treasury.money import ZERO, canonical, exact, family_of
+from treasury.policy.tolerances import DAY_MS
 from treasury.texts import count_of
-
-DAY_MS = 24 * 3_600_000
 
 
 class BalanceJudgement(StrEnum):
@@ -227,14 +226,7 @@ def _pooled_night(night: Night, others: Sequence[Night], *, is_last: bool) -> Ni
     """Return a night with the flows of all codes of its balance, and with what another one of them showed of it."""
     read = next((each for each in others if each.balance is not None), night)
     shown = read if night.balance is None and not is_last else night
-    return replace(shown, flows=_sum(other.flows for other in others))
-
-
-def _sum(flows: Iterable[Flows]) -> Flows:
-    total = Flows()
-    for each in flows:
-        total += each
-    return total
+    return replace(shown, flows=sum((other.flows for other in others), Flows()))
 
 
 @dataclass(frozen=True)

@@ -163,8 +163,9 @@ def _living(
 ) -> Break:
     lifecycle = PERSISTING if known is not None and known.is_told else NEW
     first_seen = as_of if known is None else known.first_seen
-    made = _aged(Break(finding, first_seen, 0, lifecycle, "low", _accepted_as(finding, acceptance)), as_of)
-    return replace(made, severity=_severity(made, policy))
+    age_days = max(0, as_of - first_seen) // DAY_MS
+    severity = _severity(finding, age_days, policy)
+    return Break(finding, first_seen, age_days, lifecycle, severity, _accepted_as(finding, acceptance))
 
 
 def _accepted_as(finding: Finding, newest: Acceptance | None) -> Acceptance | None:
@@ -184,18 +185,13 @@ def _still_accepted(finding: Finding, acceptance: Acceptance) -> bool:
     return same and BY_NAME[finding.name].verdict is not Verdict.INCOMPLETE
 
 
-def _aged(made: Break, as_of: int) -> Break:
-    return replace(made, age_days=max(0, as_of - made.first_seen) // DAY_MS)
-
-
-def _severity(made: Break, policy: Policy) -> str:
+def _severity(found: Finding, age_days: int, policy: Policy) -> str:
     """`high`: over the policy's amount, or old; `medium`: any other break; `low`: a warning."""
-    if BY_NAME[made.found.name].verdict not in (Verdict.BREAKS, Verdict.INCOMPLETE):
+    if BY_NAME[found.name].verdict not in (Verdict.BREAKS, Verdict.INCOMPLETE):
         return "low"
-    high = of_asset(policy.reconciliation.high_amounts, made.found.currency or "")
-    stake = made.found.amount or Decimal(0)
-    large = high is not None and max(abs(stake), abs(made.found.difference)) >= high
-    return "high" if large or made.found.name in GRAVE or made.age_days > OLD_DAYS else "medium"
+    high = of_asset(policy.reconciliation.high_amounts, found.currency or "")
+    large = high is not None and max(abs(found.amount or Decimal(0)), abs(found.difference)) >= high
+    return "high" if large or found.name in GRAVE or age_days > OLD_DAYS else "medium"
 
 
 def _place(made: Break) -> tuple[bool, int, Decimal, str]:

@@ -189,19 +189,14 @@ def compare(
     `requoted`: as `requoted_rows` gives them. `as_of`: Unix milliseconds, by which lateness is judged. Money compares
     exactly. An order that was not asked is one that could not be: `query_failed`. Of operations in `fee_on_top` the
     whole amount should arrive, of every other one the amount less its fee: `should_arrive`. `over_bound`: how much more
-    than its bound an order debited.
+    than its bound an order debited. `only_quoted`: the amounts are those of a quote that nobody confirmed.
     """
     shown = [name for name in COLUMNS if name in both_sides or name not in LINE_COLUMNS]
     sides = Sides(both_sides.reindex(columns=shown), policy, as_of, fee_on_top, requoted)
     names = np.array([name for name, _ in RULES], dtype=object)
     first = np.select([rule(sides) for _, rule in RULES], range(len(RULES)), default=len(RULES) - 1)
-    return sides.frame.assign(
-        **{"class": names[first], "should_arrive": sides.should_arrive, "over_bound": sides.over_bound}
-    )
-
-
-def _query_failed(sides: Sides) -> Mask:
-    return ~sides.found & ~sides.absent
+    found = {name: getattr(sides, name) for name in ("should_arrive", "over_bound", "only_quoted")}
+    return sides.frame.assign(**{"class": names[first], **found})
 
 
 def _orphan(sides: Sides) -> Mask:
@@ -264,7 +259,7 @@ def _rate(sides: Sides) -> Mask:
 
 
 RULES: tuple[tuple[str, Callable[[Sides], Mask]], ...] = (
-    ("query_failed", _query_failed),
+    ("query_failed", lambda sides: ~sides.found & ~sides.absent),
     ("other_record", lambda sides: sides.is_other_record),
     ("duplicate_effect", lambda sides: sides.paid_twice),
     ("orphan_success", _orphan),

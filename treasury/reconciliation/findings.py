@@ -11,14 +11,11 @@ import pandas as pd
 from treasury.money import ZERO, canonical, exact, format_amount, is_same_currency, parse_reply_amount
 from treasury.orders.states import State
 from treasury.provider.card_users import JUDGED, NOT_SET, PASSED, REFUSED
-from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Lot
 from treasury.reconciliation.breaks import DAY_MS, RESOLVED, Break, Finding
 from treasury.reconciliation.classes import ABOVE_BOUND, BALANCE_CLASSES, CHANGED, UNREMARKABLE, Answer
 from treasury.reconciliation.entries import INCOMING, Name, Numbers, StatementEntry, names_of, told_apart
-
-_AT_SERVICE = (State.ACCEPTED, State.SETTLED, State.FAILED, State.CLOSED)
 
 _LEFT = (State.SENDING, State.UNKNOWN, State.ACCEPTED, State.SETTLED)
 """States in which our books have the amount as gone, or on its way."""
@@ -28,7 +25,7 @@ _LEFT = (State.SENDING, State.UNKNOWN, State.ACCEPTED, State.SETTLED)
 def difference(record: Mapping[str, Any]) -> Decimal:
     """How much more left than the ledger says (negative: less), in the order's currency; zero where unclear."""
     name, ours = record["class"], _decimal(record["amount"])
-    seen = None if _only_quoted(record) else _decimal(record["seen_amount"])
+    seen = None if record["only_quoted"] else _decimal(record["seen_amount"])
     stated = _decimal(record.get("line_amount"))
     if name == "amount_mismatch":
         shown = seen if seen is not None and seen != ours else stated
@@ -50,14 +47,6 @@ def _beyond(record: Mapping[str, Any]) -> Decimal:
         return _decimal(record["over_bound"]) or ZERO
     arrived, should = _decimal(record["arrive_amount"]), _decimal(record["should_arrive"])
     return ZERO if arrived is None or should is None else arrived - should
-
-
-def _only_quoted(record: Mapping[str, Any]) -> bool:
-    """An unconfirmed quote's amounts are no payment's: see `sides.Sides.only_quoted`."""
-    if record["answer"] != Answer.FOUND or not CATALOGUE[record["operation"]].confirms_quote:
-        return False
-    shows_payment = record["status"] is not None and OrderStatus(int(record["status"])).is_payment
-    return not shows_payment and record["state"] not in _AT_SERVICE
 
 
 def evidence(record: Mapping[str, Any]) -> str:

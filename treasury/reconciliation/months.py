@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from treasury.errors import InputError
 from treasury.money import ZERO, canonical, exact
-from treasury.reconciliation.balances import BalanceAccount
+from treasury.reconciliation.balances import BalanceAccount, Night
 
 
 class EntryKind(StrEnum):
@@ -45,14 +45,6 @@ class Booking:
     order_no: str | None = None
     moved_after: int | None = None
     """When the order that it is of left, or, at the earliest, what a pay-in brought came, Unix ms."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A balance at the service, and the time of the report that read it, Unix ms."""
-
-    as_of: int
-    balance: Decimal
 
 
 @dataclass(frozen=True)
@@ -115,7 +107,7 @@ def span_of(month: str, zone_at: Callable[[int], str]) -> tuple[int, int]:
 def draw_month(
     accounts: Sequence[BalanceAccount],
     bookings: Iterable[Booking],
-    shown: Mapping[str, Reading],
+    shown: Mapping[str, Night],
     span: tuple[int, int],
 ) -> tuple[list[MonthLine], list[Booking]]:
     """Draw the month of each account that was open in it; return the lines, and the entries of the month by time.
@@ -138,7 +130,7 @@ def draw_month(
             of_month.append(each)
             if each.currency in shown and (each.moved_after or 0) > shown[each.currency].as_of:
                 since[each.currency] += each.amount
-    balances = {currency: read.balance for currency, read in shown.items()}
+    balances = {currency: night.balance for currency, night in shown.items()}
     lines = [
         MonthLine(currency, opening[currency], dict(sums[currency]), balances.get(currency), since[currency])
         for currency in sorted(opening)

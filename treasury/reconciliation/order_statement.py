@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from decimal import Decimal
 
 from treasury.money import ZERO, canonical, exact
@@ -54,6 +54,9 @@ class StatementLine:
         return {**said, "residual": canonical(self.residual)}
 
 
+_SUMS = [each.name for each in fields(StatementLine) if each.name != "currency"]
+
+
 @exact
 def draw_statement(
     opening: Mapping[str, Decimal], moves: Iterable[Move], closing: Mapping[str, Decimal]
@@ -63,36 +66,24 @@ def draw_statement(
     `opening`: in flight at the last report, as it said. `moves`: every step of the journal since. `closing`: in
     flight by the orders' states now. Three sources, so that the residual says something.
     """
-    sent: dict[str, Decimal] = defaultdict(Decimal)
-    arrived: dict[str, Decimal] = defaultdict(Decimal)
-    returned: dict[str, Decimal] = defaultdict(Decimal)
-    fees: dict[str, Decimal] = defaultdict(Decimal)
-    beside: dict[str, Decimal] = defaultdict(Decimal)
+    lines: dict[str, dict[str, Decimal]] = defaultdict(lambda: dict.fromkeys(_SUMS, ZERO))
+    for name, known in (("opening_in_flight", opening), ("closing_in_flight", closing)):
+        for currency, amount in known.items():
+            lines[currency][name] = amount
     for move in moves:
-        sent[move.currency] += move.amount * (_left(move.target) - _left(move.source))
+        sums = lines[move.currency]
+        sums["sent"] += move.amount * (_left(move.target) - _left(move.source))
         landed = (move.target is State.SETTLED) - (move.source is State.SETTLED)
-        arrived[move.currency] += move.amount * landed
-        returned[move.currency] += move.amount * ((move.target in RETURNED) - (move.source in RETURNED))
+        sums["arrived"] += move.amount * landed
+        sums["failed_and_returned"] += move.amount * ((move.target in RETURNED) - (move.source in RETURNED))
         if move.fee is not None and landed:
             taken_in = move.fee_currency or move.currency
             if move.is_on_top or taken_in != move.currency:
-                beside[taken_in] += move.fee * landed
+                lines[taken_in]["fees_beside"] += move.fee * landed
             else:
-                fees[taken_in] += move.fee * landed
-                arrived[taken_in] -= move.fee * landed
-    return [
-        StatementLine(
-            currency=currency,
-            opening_in_flight=opening.get(currency, ZERO),
-            sent=sent.get(currency, ZERO),
-            arrived=arrived.get(currency, ZERO),
-            fees=fees.get(currency, ZERO),
-            failed_and_returned=returned.get(currency, ZERO),
-            closing_in_flight=closing.get(currency, ZERO),
-            fees_beside=beside.get(currency, ZERO),
-        )
-        for currency in sorted({*opening, *sent, *beside, *closing})
-    ]
+                sums["fees"] += move.fee * landed
+                sums["arrived"] -= move.fee * landed
+    return [StatementLine(currency=currency, **sums) for currency, sums in sorted(lines.items())]
 
 
 def _left(state: State) -> int:

@@ -118,7 +118,9 @@ def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], obje
         asked |= known.intersection(orders["request_id"])
         if keep is not None:
             keep(orders)
-    accounts = _roll_forward(night)
+    accounts: list[BalanceAccount] = []  # a narrowed report shows none
+    if night.scope.is_whole:
+        accounts = roll_accounts(night.balances, night.explaining, night.known_numbers, night.policy)
     arrivals = judge_arrivals(night.receipts, night.issued, night.policy.reconciliation, night.as_of)
     of_receipts = list(findings.of_receipts(night.receipts, night.taken_back))
     named = {each.subject for each in of_receipts}
@@ -191,13 +193,6 @@ def _shown(night: ReconciliationInput) -> set[Name]:
     paid = {entry.request_id for entry in night.entries if entry.request_id and entry.has_effect}
     numbers = (name for entry in night.entries for name in numbers_of(entry.order_no, entry.order_type))
     return {*night.known_numbers, *numbers, *paid}
-
-
-def _roll_forward(night: ReconciliationInput) -> list[BalanceAccount]:
-    """Roll the accounts forward; a narrowed report shows none."""
-    if not night.scope.is_whole:
-        return []
-    return roll_accounts(night.balances, night.explaining, night.known_numbers, night.policy)
 
 
 def _judged(account: BalanceAccount, accepted: Collection[str]) -> BalanceLine:

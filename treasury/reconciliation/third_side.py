@@ -1,6 +1,6 @@
 """Pure: the service's statement as a third side beside ledger and answers, and as entries of the balance accounts."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -175,7 +175,7 @@ def with_entries(
     later than the account's opening is an entry; any other one only ends lots of its sign that it may be a part of.
     """
     series = {currency: list(nights) for currency, nights in balances.items()}
-    for entry in others_movements(entries, ours):
+    for entry in (each for each in entries if each.has_moved and not each.is_among(ours)):
         nights = series.get(entry.currency, [])
         opening = next((night for night in nights if night.balance is not None), None)
         place = _place_of(entry, nights)
@@ -198,11 +198,6 @@ def _place_of(entry: StatementEntry, nights: Sequence[Night]) -> int | None:
     if entry.given_at in times:
         return times.index(entry.given_at)
     return next((place for place, as_of in enumerate(times) if as_of >= entry.given_at), None)
-
-
-def others_movements(entries: Sequence[StatementEntry], ours: Collection[Name]) -> Iterator[StatementEntry]:
-    """Yield the movements that no order of ours made."""
-    return (entry for entry in entries if entry.has_moved and not entry.is_among(ours))
 
 
 def is_later_than(opened_at: int, entry: StatementEntry, policy: Policy) -> bool:
