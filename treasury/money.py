@@ -103,6 +103,16 @@ def format_amount(amount: Decimal) -> str:
     return text if "E" not in text else format(amount, "f")
 
 
+def stored_amount(text: str | None) -> Decimal | None:
+    """Read an amount that we wrote ourselves; None where none was known."""
+    return None if text is None else Decimal(text)
+
+
+def amount_text(amount: Decimal | None) -> str | None:
+    """Write an amount as `format_amount` does; None where none is known."""
+    return None if amount is None else format_amount(amount)
+
+
 def round_down(amount: Decimal, digits: int) -> Decimal:
     """Cut an amount to `digits` after the point, toward zero: what we ask for never exceeds what was meant."""
     return amount.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_DOWN, context=EXACT)

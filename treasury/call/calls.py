@@ -269,7 +269,7 @@ def _planned(desk: Desk, operation: Operation[Any]) -> _Planned:
     if not recorded:
         _check_readable(operation)
     governed = govern(desk)
-    quoted, newest = _quote_of(desk, operation), newest_order(desk.ledger)
+    quoted, newest = _quote_of(desk, operation), desk.ledger.look(newest_order)
     moved: Mapping[str, Decimal] | None = None
     if governed.policy is not None and quoted is not None and quoted.symbol is not None:
         moved = traded_on(desk.ledger, today_of(desk, governed.policy), (run_key,)).moved

@@ -22,7 +22,7 @@ from treasury.ledger.ledger import Ledger, as_read
 from treasury.ledger.mapping import read_row
 from treasury.ledger.seals import set_of_orders, with_seal
 from treasury.ledger.statements import change_one
-from treasury.money import ZERO, exact, format_amount, sums_of
+from treasury.money import ZERO, exact, format_amount, stored_amount, sums_of
 from treasury.orders.payment_decisions import most_debited
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import NEVER_RELEASED, OPEN, Hold, State
@@ -58,7 +58,7 @@ def debits_recorded(connection: Connection, run_key: str) -> Recorded:
     for row in connection.execute(query.where(table.run_key == run_key)):
         rows.add(row.row_ref)
         state = State(row.state)
-        debit = most_debited(state, _as_amount(row.amount), _as_amount(row.ceiling))
+        debit = most_debited(state, stored_amount(row.amount), stored_amount(row.ceiling))
         if debit is not None and not state.may_be_replaced:
             sums[row.currency] += debit
     return Recorded(frozenset(rows), dict(sums))
@@ -70,7 +70,12 @@ def in_flight(ledger: Ledger, *, except_run: str) -> dict[str, Decimal]:
     table = schema.orders.c
     of = table.state.in_(_MAY_DEBIT) & (table.run_key != except_run) & table.currency.is_not(None)
     rows = ledger.read(select(table.currency, table.amount, table.ceiling).where(of))
-    return sums_of((row.currency, _debit(row) or Decimal(0)) for row in rows)
+    return sums_of((row.currency, most_of(row)) for row in rows)
+
+
+def most_of(row: Any) -> Decimal:
+    """Return what the quote or ceiling of an order debits at the most; zero where neither is known."""
+    return Decimal(row.amount or row.ceiling or 0)
 
 
 def bounded_orders(ledger: Ledger, run_key: str) -> list[Order]:
@@ -143,14 +148,10 @@ def _waiting_rows(ledger: Ledger, of: ColumnElement[bool] = true()) -> Sequence[
 
 
 def _waiting(row: Any) -> Waiting:
-    return Waiting(
-        run_key=row.run_key,
-        operation=row.operation,
-        currency=row.currency,
-        amount=_as_amount(row.amount),
-        ceiling=_as_amount(row.ceiling),
-        receives=_received(row),
-    )
+    received = stored_amount(row.receive_amount)
+    receives = None if received is None else (row.receive_currency, received)
+    amounts = stored_amount(row.amount), stored_amount(row.ceiling)
+    return Waiting(row.run_key, row.operation, row.currency, *amounts, receives)
 
 
 def recorded_after(ledger: Ledger, run_key: str) -> set[str]:
@@ -165,18 +166,6 @@ def standing(ledger: Ledger) -> list[tuple[int, str]]:
     states = [state.value for state in (State.PREPARED, *OPEN)]
     query = select(table.id, table.state).where(table.state.in_(states)).order_by(table.id)
     return [(row.id, row.state) for row in ledger.read(query)]
-
-
-def _received(row: Any) -> tuple[str, Decimal] | None:
-    return None if row.receive_amount is None else (row.receive_currency, Decimal(row.receive_amount))
-
-
-def _debit(row: Any) -> Decimal | None:
-    return _as_amount(row.amount if row.amount is not None else row.ceiling)
-
-
-def _as_amount(text: str | None) -> Decimal | None:
-    return None if text is None else Decimal(text)
 
 
 NOT_COUNTED = tuple(state.value for state in (State.REJECTED, State.FAILED, State.CLOSED, State.HELD, State.CANCELLED))
@@ -282,5 +271,4 @@ def is_counted(table: Any) -> ColumnElement[bool]:
 
 
 def _counted_debit(row: Any) -> Decimal:
-    amount, ceiling = (None if each is None else Decimal(each) for each in (row.amount, row.ceiling))
-    return most_debited(State(row.state), amount, ceiling) or ZERO
+    return most_debited(State(row.state), stored_amount(row.amount), stored_amount(row.ceiling)) or ZERO

@@ -8,18 +8,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, func, or_, select
 
 from treasury.approving.judging import HOUR_MS
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, place_of_payload
+from treasury.ledger.decisions import people_at
 from treasury.ledger.in_force import policy_now
 from treasury.ledger.known_payees import DAY_MS, beside_last, excused, find_duplicates, may_be_paid, may_be_repeated
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.ledger.seals import is_sealed_order, set_of_orders, with_seal
-from treasury.money import format_amount
+from treasury.ledger.seals import is_sealed_order, set_of_orders, set_order
+from treasury.money import amount_text, format_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import CALL, Intent, Order
 from treasury.orders.states import NEVER_RELEASED, Event, Hold, State
@@ -63,16 +64,6 @@ def held_payees(
         if not _is_cooled(row, limits, now) and not _was_paid(connection, key, row):
             why = f"the first payment to this address: it waits {_hours(limits)} h, or until a person releases it"
             yield row.row_ref, why, Hold.COOLING
-
-
-def cooled_payees(connection: Connection, key: LedgerKey, run_key: str, limits: Limits, now: int) -> list[str]:
-    """The payments of a run that were held for their payee, and that nothing holds any more."""
-    held = [row for row in _not_released(connection, run_key, State.HELD, Hold.PAYEE) if row.hold_kind == Hold.PAYEE]
-    differs = _differs(connection, run_key, limits) if held else {}
-    same = [row for row in held if row.row_ref not in differs]
-    cooled = [row.row_ref for row in same if _why_held(connection, key, row, limits, now) is None]
-    waited = _not_released(connection, run_key, State.HELD, Hold.COOLING)
-    return cooled + [row.row_ref for row in waited if row.hold_kind == Hold.COOLING and _is_cooled(row, limits, now)]
 
 
 def _is_cooled(row: Row[tuple[()]], limits: Limits, now: int) -> bool:
@@ -154,11 +145,8 @@ def put_under_policy(ledger: Ledger, connection: Connection, run_key: str, inten
         chosen = select(schema.orders).where(or_(waits, held), table.row_ref.in_(list(meant))).with_for_update()
         for row in connection.execute(chosen).fetchall():
             intent = meant[row.row_ref]
-            ceiling = None if intent.ceiling is None else format_amount(intent.ceiling)
-            place = place_of_payload(run_key, row.row_ref, row.operation)
-            values = {"payload": ledger.key.encrypt(intent.payload, *place), "ceiling": ceiling}
-            sealed = with_seal(ledger.key, read_row(Order, row), values)
-            connection.execute(update(schema.orders).where(table.id == row.id).values(**sealed))
+            payload = ledger.key.encrypt(intent.payload, *place_of_payload(run_key, row.row_ref, row.operation))
+            set_order(connection, ledger.key, row, {"payload": payload, "ceiling": amount_text(intent.ceiling)})
 
 
 KEY_RELEASES = "somebody who did not make this run releases it by key: treasury release {} --key FILE --why TEXT"
@@ -167,7 +155,7 @@ KEY_RELEASES = "somebody who did not make this run releases it by key: treasury 
 def hold_over(ledger: Ledger, connection: Connection, run_key: str, over: Iterable[tuple[str, str]]) -> None:
     """Hold waiting payments that do not fit into a limit: row and reason."""
     for row_ref, reason in over:
-        _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.LIMIT)
+        _hold(ledger, connection, run_key, row_ref, reason, Hold.LIMIT)
 
 
 def hold_duplicates(
@@ -176,16 +164,15 @@ def hold_duplicates(
     run_key: str,
     duplicate_days: int,
     intents: Iterable[Intent],
-    *,
-    is_keyed: bool,
-    back: Collection[str] = (),
+    back: Collection[str],
 ) -> None:
     """Hold each waiting payment that repeats another one without an excuse; `intents`: whose excuses count now.
 
-    `is_keyed`: people are listed with keys, and one of them releases what is meant. `back`: as in `find_duplicates`.
+    Where people are listed with keys, one of them releases what is meant. `back`: as in `find_duplicates`.
     """
+    is_keyed = bool(people_at(connection, ledger))
     since = ledger.now() - duplicate_days * DAY_MS
-    found = {each.row_ref: each.earlier for each in find_duplicates(connection, run_key, since, back)}
+    found = dict(find_duplicates(connection, run_key, since, back))
     for some in batched(excused(intents, found)):
         _excuse(ledger, connection, (schema.orders.c.run_key == run_key) & schema.orders.c.row_ref.in_(some))
         for row_ref in some:
@@ -196,15 +183,14 @@ def hold_duplicates(
         how += ", or write why into duplicate_ok of a row"
     for row_ref, earlier in found.items():
         reason = f"same payee, amount and currency as {earlier}; if it is meant, {how.format(names[row_ref])}"
-        _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
+        _hold(ledger, connection, run_key, row_ref, reason, Hold.DUPLICATE)
 
 
 def _excuse(ledger: Ledger, connection: Connection, meant: ColumnElement[bool]) -> None:
     """Note of these payments that their rows say why they are no duplicates."""
     table = schema.orders
     for row in connection.execute(select(table).where(meant).with_for_update()).fetchall():
-        values = with_seal(ledger.key, read_row(Order, row), {"released": _released(row, Hold.DUPLICATE)})
-        connection.execute(update(table).where(table.c.id == row.id).values(**values))
+        set_order(connection, ledger.key, row, {"released": _released(row, Hold.DUPLICATE)})
 
 
 def _released(row: Row[Any], kind: Hold) -> str:
@@ -231,7 +217,7 @@ def hold_payees(ledger: Ledger, connection: Connection, run_key: str, limits: Li
     limits = _in_force(ledger, connection, run_key, now, limits)
     if holds_payees(limits):
         for row_ref, reason, kind in list(held_payees(connection, ledger.key, run_key, limits, now)):
-            _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, kind)
+            _hold(ledger, connection, run_key, row_ref, reason, kind)
 
 
 def release_cooled(ledger: Ledger, connection: Connection, run_key: str, limits: Limits) -> list[str]:
@@ -241,11 +227,14 @@ def release_cooled(ledger: Ledger, connection: Connection, run_key: str, limits:
     """
     now = ledger.now()
     limits = _in_force(ledger, connection, run_key, now, limits)
-    cooled = cooled_payees(connection, ledger.key, run_key, limits, now)
+    held = [row for row in _not_released(connection, run_key, State.HELD, Hold.PAYEE) if row.hold_kind == Hold.PAYEE]
+    differs = _differs(connection, run_key, limits) if held else {}
+    same = [row for row in held if row.row_ref not in differs]
+    cooled = [row.row_ref for row in same if _why_held(connection, ledger.key, row, limits, now) is None]
+    waited = _not_released(connection, run_key, State.HELD, Hold.COOLING)
+    cooled += [row.row_ref for row in waited if row.hold_kind == Hold.COOLING and _is_cooled(row, limits, now)]
     for row_ref in cooled:
-        cause = "the policy does not hold it for its payee any more"
-        step = (Event.RELEASE, State.HELD, State.PREPARED, None)
-        _step(ledger, connection, run_key, row_ref, *step, cause=cause)
+        _release(ledger, connection, run_key, row_ref, "the policy does not hold it for its payee any more")
     return cooled
 
 
@@ -265,34 +254,31 @@ def release_duplicates(ledger: Ledger, connection: Connection, run_key: str, int
     held = select(table.row_ref).where(table.run_key == run_key, table.state == State.HELD.value, ~table.doubtful)
     waiting = {row.row_ref for row in connection.execute(held.where(table.hold_kind == Hold.DUPLICATE.value))}
     for row_ref in excused(intents, waiting):
-        cause, kind = "the row says why it is none", Hold.DUPLICATE
-        step = (Event.RELEASE, State.HELD, State.PREPARED, None)
-        _step(ledger, connection, run_key, row_ref, *step, cause=cause, released=kind)
+        _release(ledger, connection, run_key, row_ref, "the row says why it is none", Hold.DUPLICATE)
 
 
-def _step(
-    ledger: Ledger,
-    connection: Connection,
-    run_key: str,
-    row_ref: str,
-    event: Event,
-    source: State,
-    target: State,
-    reason: str | None,
-    kind: Hold | None = None,
-    cause: str | None = None,
-    released: Hold | None = None,
+def _hold(ledger: Ledger, connection: Connection, run_key: str, row_ref: str, reason: str, kind: Hold) -> None:
+    row = _locked(connection, run_key, row_ref, State.PREPARED)
+    if row is not None:
+        set_order(connection, ledger.key, row, {"state": State.HELD.value, "reason": reason, "hold_kind": kind})
+        ledger.journal_step(connection, row.id, Event.HOLD, State.PREPARED, State.HELD, cause=reason)
+
+
+def _release(
+    ledger: Ledger, connection: Connection, run_key: str, row_ref: str, cause: str, kind: Hold | None = None
 ) -> None:
+    """Let a held payment wait; it counted on no day: it is judged by what others spent meanwhile."""
+    row = _locked(connection, run_key, row_ref, State.HELD)
+    if row is not None:
+        released = row.released if kind is None else _released(row, kind)
+        waits = {"state": State.PREPARED.value, "reason": None, "hold_kind": None, "counted_on": None}
+        set_order(connection, ledger.key, row, {**waits, "released": released})
+        ledger.journal_step(connection, row.id, Event.RELEASE, State.HELD, State.PREPARED, cause=cause)
+
+
+def _locked(connection: Connection, run_key: str, row_ref: str, state: State) -> Row[Any] | None:
+    """Return a payment in this state; None where it is elsewhere: a person cancels without waiting for this
+    transaction."""
     table = schema.orders
-    chosen = (table.c.run_key == run_key) & (table.c.row_ref == row_ref) & (table.c.state == source.value)
-    values = {"state": target.value, "reason": reason, "hold_kind": kind}
-    if event is Event.RELEASE:
-        values |= {"counted_on": None}  # it counted on no day: it is judged by what others spent meanwhile
-    row = connection.execute(select(table).where(chosen).with_for_update()).first()
-    if row is None:
-        return  # it is elsewhere: a person cancels without waiting for this transaction
-    if released is not None:
-        values |= {"released": _released(row, released)}
-    sealed = with_seal(ledger.key, read_row(Order, row), values)
-    connection.execute(update(table).where(table.c.id == row.id).values(**sealed))
-    ledger.journal_step(connection, row.id, event, source, target, cause=reason or cause)
+    chosen = (table.c.run_key == run_key) & (table.c.row_ref == row_ref) & (table.c.state == state.value)
+    return connection.execute(select(table).where(chosen).with_for_update()).first()

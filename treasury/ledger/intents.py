@@ -31,7 +31,7 @@ from treasury.ledger.policies import check_policy
 from treasury.ledger.proposals import check_not_cancelled
 from treasury.ledger.replacements import forget_replaced, replaced_by, why_not_replaced
 from treasury.ledger.seals import NOT_JUDGED, is_sealed, judged_by, seal, seal_new
-from treasury.money import ZERO, exact, format_amount
+from treasury.money import ZERO, amount_text, exact
 from treasury.orders.quoting import masked_payload
 from treasury.orders.records import Intent, derive_request_id
 from treasury.orders.states import Hold, State
@@ -119,17 +119,15 @@ def commit_plan(
                 _judge_by_another_policy(ledger, connection, run_key, plan, sha256, rules, intents)
             holds.hold_over(ledger, connection, run_key, rules.over.items())
             excused = () if is_keyed else intents
-            days = rules.duplicate_days
-            holds.hold_duplicates(ledger, connection, run_key, days, excused, is_keyed=is_keyed, back=back)
+            holds.hold_duplicates(ledger, connection, run_key, rules.duplicate_days, excused, back)
             holds.hold_payees(ledger, connection, run_key, rules.limits)
             _judge_day(ledger, connection, run_key, rules)
             return 0
         check_not_cancelled(connection, run_key)
-        if rules.newest_order is not None and _newest_order(connection) > rules.newest_order:
+        if rules.newest_order is not None and newest_order(connection) > rules.newest_order:
             raise Overtaken(f"other orders were recorded since run {run_key} was planned; nothing of it was recorded")
         if rules.part_of is None:
-            _check_not_rejected(connection, ledger, run_key, sha256, rules)
-            check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
+            _check_agreed(connection, ledger, run_key, sha256, rules)
         else:
             _check_part(connection, ledger, rules, rules.part_of)
         if rules.day is not None:
@@ -143,9 +141,10 @@ def commit_plan(
     return _commit(ledger, work)
 
 
-def _check_not_rejected(connection: Connection, ledger: Ledger, run_key: str, sha256: str, rules: IntentRules) -> None:
+def _check_agreed(connection: Connection, ledger: Ledger, run_key: str, sha256: str, rules: IntentRules) -> None:
     hashes, asked = {sha256, *rules.payments}, rules.approving.asked
     check_payments_not_rejected(connection, ledger, run_key, hashes, rules.version, asked)
+    check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
 
 
 def _check_part(connection: Connection, ledger: Ledger, rules: IntentRules, of: PartOf) -> None:
@@ -162,12 +161,8 @@ def _check_part(connection: Connection, ledger: Ledger, rules: IntentRules, of: 
     check_still_approved(connection, ledger, of.run_key, rules.version, rules.approving)
 
 
-def newest_order(ledger: Ledger) -> int:
+def newest_order(connection: Connection) -> int:
     """The number of the order that was recorded last; 0 when there is none."""
-    return ledger.look(_newest_order)
-
-
-def _newest_order(connection: Connection) -> int:
     found: int | None = connection.execute(select(func.max(schema.orders.c.id))).scalar()
     return found or 0
 
@@ -205,8 +200,7 @@ def add_to_plan(
         check_not_cancelled(connection, run_key)
         _check_binding(ledger, connection, run_key, recorded)
         _check_counted(connection, run_key, rules)
-        _check_not_rejected(connection, ledger, run_key, sha256, rules)
-        check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
+        _check_agreed(connection, ledger, run_key, sha256, rules)
         if rules.day is not None:
             check_day(connection, rules.day, rules.limits.max_per_day, added)
         is_more = next(iter(added), None) is not None
@@ -255,8 +249,7 @@ def record_intents(
         new += len(some)
     forget_replaced(connection, ledger, replaced.values())
     back = holds.release_cooled(ledger, connection, run_key, rules.limits)
-    is_keyed = bool(people_at(connection, ledger))
-    holds.hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents, is_keyed=is_keyed, back=back)
+    holds.hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents, back)
     holds.hold_payees(ledger, connection, run_key, rules.limits)
     return new
 
@@ -313,7 +306,7 @@ def _row(ledger: Ledger, run_key: str, intent: Intent, replaces: str | None) -> 
         "currency": intent.currency,
         "receive_currency": intent.receive_currency,
         **dict.fromkeys(("fee_currency", "told_fee_currency"), intent.fee_currency),
-        **{name: None if each is None else format_amount(each) for name, each in amounts.items()},
+        **{name: amount_text(each) for name, each in amounts.items()},
         **(intent.hashes or payee_hashes(ledger.key, intent)),
         "replaces": replaces,
         "released": Hold.DUPLICATE.value if intent.duplicate_ok else None,

@@ -40,15 +40,6 @@ AT_ONCE = 20_000
 
 
 @dataclass(frozen=True)
-class Duplicate:
-    """A payment that looks like an earlier one."""
-
-    row_ref: str
-    earlier: str
-    """The earlier one, in words."""
-
-
-@dataclass(frozen=True)
 class EarlierPayment:
     """A settled payment that looks like a planned one, and is too old to be a reason to hold it."""
 
@@ -61,8 +52,8 @@ class EarlierPayment:
 
 def find_duplicates(
     connection: Connection, run_key: str, since_ms: int, back: Collection[str] = ()
-) -> Iterator[Duplicate]:
-    """The waiting payments of a run that are duplicates, and that no person released as such.
+) -> Iterator[tuple[str, str]]:
+    """The waiting payments of a run that are duplicates, and that no person released as such: row, and of which one.
 
     `back`: rows that nothing holds any more from now on, beside those that a person released.
 
@@ -71,7 +62,7 @@ def find_duplicates(
     """
     for some in batched([*back, ""], AT_ONCE):  # no row is called "": a list without any is searched row by row
         for row in connection.execute(_pairs(), {"run_key": run_key, "since": since_ms, "back": list(some)}):
-            yield Duplicate(row.row_ref, f"{row.other} of run {row.run_key} ({row.request_id})")
+            yield row.row_ref, f"{row.other} of run {row.run_key} ({row.request_id})"
 
 
 def may_be_paid(table: Any, since_ms: Any = 0) -> Any:
@@ -139,7 +130,7 @@ def earlier_payments(ledger: Ledger, run_key: str, intents: Iterable[Intent], da
     found = []
     for some in batched(intents):
         rows = {ledger.key.keyed_hash(list(each.duplicate_key)): each.row_ref for each in some if each.duplicate_key}
-        ended = func.coalesce(table.final_at, table.created_at)
+        ended = _ended(schema.orders)
         query = select(table.alike, table.run_key, table.request_id, ended.label("ended")).where(
             table.alike.in_(list(rows)), table.state == State.SETTLED.value, ended < until, table.run_key != run_key
         )
@@ -303,7 +294,7 @@ def payees(ledger: Ledger) -> list[Payee]:
             shown = _shown(row.masked)  # the confirmation of a quote by its number shows nobody
             payee.shown, payee.reference = (payee.shown or shown) if shown == "***" else shown, row.request_id
             payee.names |= {row.payee_name} if row.payee_name else set()
-            if row.state in _MAY_BE_PAID:
+            if row.state in (*_OPEN, State.SETTLED.value):
                 payee.payments += 1
                 payee.first_ms = row.created_at if payee.first_ms is None else payee.first_ms
                 payee.last_ms = row.created_at
@@ -311,9 +302,6 @@ def payees(ledger: Ledger) -> list[Payee]:
             if amount is not None:
                 payee.sums[row.currency] += Decimal(amount)
     return sorted(found.values(), key=lambda each: -(each.last_ms or 0))
-
-
-_MAY_BE_PAID = tuple(state.value for state in (State.SENDING, State.UNKNOWN, State.ACCEPTED, State.SETTLED))
 
 
 def _shown(masked: str) -> str:

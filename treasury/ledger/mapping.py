@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Table, select
 
 from treasury.ledger import schema
-from treasury.money import format_amount
+from treasury.money import format_amount, stored_amount
 from treasury.orders.records import Order, Quote, Record, Stage
 from treasury.orders.states import State
 from treasury.provider.status import OrderStatus
@@ -36,16 +36,14 @@ def with_columns(record: R, values: Mapping[str, Any]) -> R:
     return record.changed({name: _READ[name](value) if name in _READ else value for name, value in values.items()})
 
 
-def _amount(value: str | None) -> Decimal | None:
-    return None if value is None else Decimal(value)
-
-
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "state": State,
     "stage": Stage,
     "status": lambda value: None if value is None else OrderStatus(value),
     "doubtful": bool,  # SQLite's driver has no booleans
-    **dict.fromkeys(("amount", "receive_amount", "pay_amount", "fee", "rate", "ceiling", "bound", "told_fee"), _amount),
+    **dict.fromkeys(
+        ("amount", "receive_amount", "pay_amount", "fee", "rate", "ceiling", "bound", "told_fee"), stored_amount
+    ),
 }
 """Column -> conversion of its value; other columns are taken unchanged."""
 

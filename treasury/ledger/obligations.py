@@ -13,7 +13,7 @@ from treasury.errors import LimitExceeded
 from treasury.ledger import schema
 from treasury.ledger.account_sums import debit_of
 from treasury.ledger.approvals import waiting_plans
-from treasury.ledger.debits import CONVERSION, is_counted
+from treasury.ledger.debits import CONVERSION, is_counted, most_of
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.money import ZERO, canonical, exact, parse_amount, sums_of
@@ -66,7 +66,7 @@ def orders_in_flight(ledger: Ledger, rules: ServiceRules, replaced: Collection[s
             run_key=row.run_key,
             row_ref=row.row_ref,
             currency=row.currency,
-            amount=parse_amount(row.amount or row.ceiling or "0"),
+            amount=most_of(row),
             is_known=row.state == State.ACCEPTED.value or not is_sent,
             is_conversion=is_conversion,
             symbol=json.loads(row.masked).get("symbol") if is_conversion else None,
@@ -134,8 +134,7 @@ def payments_that_wait(ledger: Ledger) -> list[Obligation]:
     query = select(table.run_key, table.currency, table.amount, table.ceiling)
     sums: dict[tuple[str, str, str | None], Decimal] = defaultdict(Decimal)
     for row in ledger.read(query.where(waits, table.operation != CONVERSION, table.currency.is_not(None))):
-        amount = parse_amount(row.amount or row.ceiling or "0")
-        sums[row.currency, f"run {row.run_key}, not sent yet", row.run_key] += amount
+        sums[row.currency, f"run {row.run_key}, not sent yet", row.run_key] += most_of(row)
         begun.add(row.run_key)
     for plan in plans:
         # Of a run that began, rows to be added are obligations of their own; another plan of its rows is none.
@@ -166,8 +165,7 @@ def may_have_been_paid(ledger: Ledger) -> dict[str, Decimal]:
     table = schema.orders.c
     held = (table.state == State.HELD.value) & (table.hold_kind == Hold.OLDER.value) & (table.operation != CONVERSION)
     rows = ledger.read(select(table.currency, table.amount, table.ceiling).where(held, table.currency.is_not(None)))
-    sums = sums_of((row.currency, parse_amount(row.amount or row.ceiling or "0")) for row in rows)
-    return dict(sorted(sums.items()))
+    return dict(sorted(sums_of((row.currency, most_of(row)) for row in rows).items()))
 
 
 def runs_since(ledger: Ledger, since: int) -> list[str]:

@@ -46,8 +46,7 @@ def open_quote(ledger: Ledger, order: Order) -> tuple[Order, Quote | None]:
 
     def work(connection: Connection) -> tuple[Order, Quote | None]:
         check_not_stopped(connection, ledger)
-        row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
-        last = None if row is None else read_row(Quote, row)
+        last = _last(connection, order)
         if last is not None and not is_sealed_quote(ledger.key, last):
             raise ChangedByHand(order.request_id)
         if last is not None and last.stage is not Stage.DONE:
@@ -85,8 +84,7 @@ def adopt_quote(ledger: Ledger, order: Order, generation: int, /, **facts: Any) 
 
     def work(connection: Connection) -> tuple[Order, Quote]:
         moved = _at(ledger, connection, order, generation, facts.get("quote"))
-        row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
-        last = None if row is None else read_row(Quote, row)
+        last = _last(connection, order)
         if last is not None and last.generation == generation:
             return moved, _change(ledger, connection, last, columns(facts))
         return moved, _insert(ledger, connection, moved, generation, {"asks": 0, **columns(facts)})
@@ -102,12 +100,12 @@ def finish_quote(ledger: Ledger, quote: Quote | None, note: str) -> None:
 
 def last_quote(ledger: Ledger, order: Order) -> Quote | None:
     """The last quote of an order, if it asked for one."""
+    return ledger.write(lambda connection: _last(connection, order))
 
-    def work(connection: Connection) -> Quote | None:
-        row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
-        return None if row is None else read_row(Quote, row)
 
-    return ledger.write(work)
+def _last(connection: Connection, order: Order) -> Quote | None:
+    row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
+    return None if row is None else read_row(Quote, row)
 
 
 def quotes_of_run(ledger: Ledger, run_key: str) -> Iterator[Quote]:

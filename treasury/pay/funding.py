@@ -54,7 +54,7 @@ def next_round(desk: Desk, made: MadePlan, before: Sequence[Done], seconds: floa
         ask_before_converting(desk, plan.run_key)
         _follow_earlier(desk, plan.run_key, seconds)
     keys = rounds_of(desk.ledger, plan.run_key)
-    agreed, newest = agreed_of(desk, plan), newest_order(desk.ledger)
+    agreed, newest = agreed_of(desk, plan), desk.ledger.look(newest_order)
     lack = None if agreed is None else _lack(desk, plan, agreed, before)
     if not before and (waiting := _gone_on_with(desk, plan, agreed, lack)) is not None:
         return waiting

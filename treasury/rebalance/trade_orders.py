@@ -90,7 +90,7 @@ def _commit_in_limits(desk: Desk, wanted: _Trades, governed: Governing, rules: I
     something was recorded after the newest order that the rules name, or again and again while the limits were read.
     """
     for _ in range(TRIES):
-        newest = newest_order(desk.ledger)
+        newest = desk.ledger.look(newest_order)
         if rules.newest_order is not None and newest > rules.newest_order:
             break
         if governed.policy is not None and (over := _over(desk, wanted.plan, governed.policy)) is not None:
