@@ -59,12 +59,6 @@ def shown_when_opened(stream: Stream, opened: Mapping[str, Any]) -> dict[tuple[s
     }
 
 
-def paid_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[tuple[str, int]]:
-    """Return currency and id of those of `shown_when_opened` that were paid."""
-    shown = shown_when_opened(stream, opened)
-    return {key for key, status in shown.items() if status is OrderStatus.SUCCESS}
-
-
 def _is_taking(journal: Any) -> ColumnElement[bool]:
     """Tell whether a step of the journal takes an order over."""
     targets = [State.ACCEPTED.value, State.SETTLED.value]
@@ -147,14 +141,6 @@ MAX_NAMED = 20
 """Open orders, and orders of which an effect was learnt late, that a report names of each currency."""
 
 
-def _amounts() -> "defaultdict[str, defaultdict[str, Decimal]]":
-    return defaultdict(lambda: defaultdict(Decimal))
-
-
-def _lists() -> "defaultdict[str, list[Any]]":
-    return defaultdict(list)
-
-
 @dataclass
 class AccountSums:
     """Adds up rows of the ledger by currency, under the names of `Flows`."""
@@ -170,15 +156,15 @@ class AccountSums:
     """The last step of the journal when the balances were asked for: they may show what came after it, or not."""
     later: set[str] = field(default_factory=set)
     """Receipts of which the service says that they came after the report before."""
-    _flows: defaultdict[str, defaultdict[str, Decimal]] = field(default_factory=_amounts)
-    _ages: defaultdict[str, list[tuple[int, str]]] = field(default_factory=_lists)
-    _late: defaultdict[str, list[str]] = field(default_factory=_lists)
-    _ended: defaultdict[str, list[int]] = field(default_factory=_lists)
+    _flows: dict[str, dict[str, Decimal]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(Decimal)))
+    _ages: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    _late: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _ended: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def pending(self) -> set[int]:
         """Ids of the orders that may be inside an opening: the service showed them on their way then."""
-        return {number for (_, number), status in self.shown.items() if not status.is_final}
+        return {number for currency, number in self.shown if self._is_pending(currency, number)}
 
     def _is_pending(self, currency: str, order_id: int) -> bool:
         status = self.shown.get((currency, order_id))
@@ -254,7 +240,9 @@ class AccountSums:
             for name, currency, amount in self._effects(row):
                 if self._is_inside(currency, row.order_id) and is_first_landing(row):
                     continue
-                self._add_effect(currency, name, landed * amount, is_late=is_late)
+                self._flows[currency][name] += landed * amount
+                if is_late and name != "fees_beside":
+                    self._add_earlier(currency, landed * (-amount if name == "received" else amount))
                 if is_late and name in ("arrived", "received"):
                     self._late[currency].append(row.request_id)
         if self.since is not None and row.sent_at is not None and row.sent_at <= self.since:
@@ -289,13 +277,8 @@ class AccountSums:
         if brings(row):
             yield "received", row.receive_currency, Decimal(row.receive_amount)
 
-    def _add_effect(self, currency: str, name: str, amount: Decimal, *, is_late: bool) -> None:
-        """Add an effect; one that the ledger learns of late may have been earlier."""
-        self._flows[currency][name] += amount
-        if is_late and name != "fees_beside":
-            self._add_earlier(currency, -amount if name == "received" else amount)
-
     def _add_earlier(self, currency: str, debit: Decimal) -> None:
+        """Add an effect that the ledger learns of late: it may have been earlier."""
         self._flows[currency]["found" if debit > 0 else "returned"] += abs(debit)
 
     def _add_ended(self, row: Any, source: State, target: State) -> None:

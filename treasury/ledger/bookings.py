@@ -12,25 +12,25 @@ from sqlalchemy import literal, not_, select
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
-from treasury.ledger.account_sums import brings, is_first_landing, landed_before, paid_when_opened
+from treasury.ledger.account_sums import brings, is_first_landing, landed_before, shown_when_opened
 from treasury.ledger.closing import openings
 from treasury.ledger.kept_breaks import all_acceptances
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import IS_FOUND, in_sequence, reports_before, shows_amount
+from treasury.ledger.made_reports import IS_FOUND, OF_ALL_BOOKS, in_sequence, reports_before, shows_amount
 from treasury.ledger.receipts import came_not_before, credit_of, is_inside, receipt_answers
-from treasury.money import is_same_currency
+from treasury.money import is_same_currency, stored_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.states import State
+from treasury.provider.status import OrderStatus
 from treasury.reconciliation.breaks import RESOLVED
 from treasury.reconciliation.classes import BALANCE_CLASSES
 from treasury.reconciliation.months import Booking, EntryKind
-from treasury.reconciliation.scope import Scope
 
 
 def opened_after(ledger: Ledger, opened_at: Collection[int]) -> dict[int, int]:
     """Return the time of a report of everything, Unix ms -> the last step of the journal that it holds."""
     table = schema.reports.c
-    rows = ledger.read(select(table.as_of, table.journal_id).where(table.books == Scope().books))
+    rows = ledger.read(select(table.as_of, table.journal_id).where(OF_ALL_BOOKS))
     return {row.as_of: row.journal_id for row in rows if row.as_of in opened_at}
 
 
@@ -53,10 +53,10 @@ def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: C
     )
     reports, shown, opened = _Reports(ledger, fee_on_top), _shown(ledger), openings(ledger)
     with ledger.snapshot() as stream:
-        inside = paid_when_opened(stream, opened)
+        inside = shown_when_opened(stream, opened)
         for row in stream(query):
             for entry in _entries(row, reports, shown.get(row.order_id, [])):
-                if (entry[2], row.order_id) in inside and is_first_landing(row):
+                if inside.get((entry[2], row.order_id)) is OrderStatus.SUCCESS and is_first_landing(row):
                     continue
                 if entry[2] in first_steps and row.id > first_steps[entry[2]]:
                     yield Booking(*entry, row.request_id, row.run_key, row.row_ref, row.order_no, row.sent_at)
@@ -78,9 +78,7 @@ class _Reports:
     def __init__(self, ledger: Ledger, now: Collection[str]) -> None:
         """`now`: those of the next report."""
         table = schema.reports.c
-        query = select(table.sweep_id, table.as_of, table.journal_id, table.statement).where(
-            table.books == Scope().books
-        )
+        query = select(table.sweep_id, table.as_of, table.journal_id, table.statement).where(OF_ALL_BOOKS)
         self._steps: list[int] = []
         self._sweeps: list[int] = []
         self._changes: list[int] = []
@@ -147,7 +145,7 @@ def _moved(row: Any, reports: _Reports, place: int, shown: Sequence[_Shown]) -> 
     is_on_top, known = reports.is_on_top(place, row.operation), reports.known(place, shown)
     if known is None:
         last = shown[-1].amount if shown else None
-        known = _Shown(0, last, None if row.fee is None else Decimal(row.fee), row.fee_currency)
+        known = _Shown(0, last, stored_amount(row.fee), row.fee_currency)
     amount, fee = known.amount if row.amount is None else Decimal(row.amount), known.fee
     taken_in, landed = known.fee_currency or row.currency, row.target == State.SETTLED.value
     moved: dict[tuple[str, EntryKind], Decimal] = {}
@@ -176,14 +174,9 @@ def receipt_bookings(ledger: Ledger, opened_at: Mapping[str, int]) -> Iterator[B
             continue
         moved, before[request_id] = credited - before.get(request_id, Decimal(0)), credited
         if moved and currency in opened_at and row.asked_at > opened_at[currency]:
-            said = (row.asked_at, currency, EntryKind.RECEIVED, moved, *_named(ours, row))
+            named = (request_id, ours.get("run_key"), ours.get("row_ref"), json.loads(row.service_side).get("order_no"))
+            said = (row.asked_at, currency, EntryKind.RECEIVED, moved, *named)
             yield Booking(f"R{row.id}", *said, moved_after=came_not_before(row))
-
-
-def _named(receipt: Mapping[str, Any], row: Any) -> tuple[str, str | None, str | None, str | None]:
-    """Return by what people know a pay-in or deposit: its request id, run and row of an invoice, the order number."""
-    number = json.loads(row.service_side).get("order_no")
-    return receipt["request_id"], receipt.get("run_key"), receipt.get("row_ref"), number
 
 
 def _shown(ledger: Ledger) -> dict[int, list[_Shown]]:
@@ -204,7 +197,7 @@ def _shown(ledger: Ledger) -> dict[int, list[_Shown]]:
         for row in ledger.read(query.where(answers.order_id.in_(ids)).order_by(answers.sweep_id)):
             if row.order_id not in found:
                 ours = json.loads(row.ledger_side)
-                found[row.order_id].append(_Shown(0, None, _amount(ours.get("fee")), ours.get("fee_currency")))
+                found[row.order_id].append(_Shown(0, None, stored_amount(ours.get("fee")), ours.get("fee_currency")))
             found[row.order_id].append(_as_known(row, found[row.order_id][-1]))
     return found
 
@@ -212,16 +205,12 @@ def _shown(ledger: Ledger) -> dict[int, list[_Shown]]:
 def _as_known(row: Any, last: _Shown) -> _Shown:
     """Return what the ledger knew of an order after an answer about it; `last`: before that."""
     said = json.loads(row.service_side)
-    fee, currency = _amount(said.get("seen_fee")), said.get("seen_fee_currency")
+    fee, currency = stored_amount(said.get("seen_fee")), said.get("seen_fee_currency")
     is_of_ours = is_same_currency(said.get("seen_currency"), row.currency)
     if fee is None or (currency is None and last.fee is not None and row.operation in QUOTED):
         fee = last.fee
-    amount = _amount(said.get("seen_amount")) if is_of_ours else None
+    amount = stored_amount(said.get("seen_amount")) if is_of_ours else None
     return _Shown(row.sweep_id, amount or last.amount, fee, currency or last.fee_currency)
-
-
-def _amount(text: str | None) -> Decimal | None:
-    return None if text is None else Decimal(text)
 
 
 @dataclass(frozen=True)
@@ -250,7 +239,7 @@ def adjustments(ledger: Ledger, currency: str) -> Iterator[Booking]:
 
 def _accepted(ledger: Ledger, currency: str) -> dict[str, list[_Held]]:
     """Return break id -> the times of its acceptances, each as the lot was then."""
-    made = {row.sweep_id: row.as_of for row in reports_before(ledger, None, schema.reports.c.books == Scope().books)}
+    made = {row.sweep_id: row.as_of for row in reports_before(ledger, None, OF_ALL_BOOKS)}
     order = {sweep_id: place for place, sweep_id in enumerate(made)}
     breaks, accepted = schema.breaks.c, all_acceptances(ledger)
     is_lot = breaks.name.in_(BALANCE_CLASSES) & (breaks.currency == currency)

@@ -5,11 +5,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import chain
 from typing import Any
 
 import orjson
-from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, func, insert, select, update
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -19,6 +18,9 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import (
     COUNTED,
     FOLLOWS,
+    IS_WHOLE,
+    IS_WRITTEN,
+    OF_ALL_BOOKS,
     Stream,
     count_since,
     has_ended,
@@ -28,7 +30,7 @@ from treasury.ledger.made_reports import (
 )
 from treasury.ledger.receipts import counted_when_opened, reported_receipts, shown_receipts
 from treasury.ledger.snapshots import expected_receipts
-from treasury.money import exact, format_amount
+from treasury.money import amount_text, exact, format_amount, stored_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.service_rules import ServiceRules
@@ -138,9 +140,7 @@ def _close(
         [(last,)] = stream(_LAST_STEP)
         sums = AccountSums(rules, opened, since, shown_when_opened(stream, opened), read_from)
         closing = _add_open(stream, scope, sums)
-        steps, ends = stream(_steps(scope, first, last)), stream(_steps_of_unpriced(scope, first, last))
-        moves = chain(_moves(steps, sums), _moves_of_unpriced(ends, sums))
-        statement = draw_statement(opening, moves, closing)
+        statement = draw_statement(opening, _moves(stream(_steps(scope, first, last)), sums), closing)
         if before is not None and scope.books == Scope().books:
             _correct_fees(ledger, stream, sweep_id, before, sums)
         for row, shown in unpriced_orders(stream, sweep_id):
@@ -180,7 +180,9 @@ def _correct_fees(ledger: Ledger, stream: Stream, sweep_id: int, before: Any, su
     fee_on_top, booked = sums.rules.fee_on_top, _fees_so_far(ledger, sweep_id, sums.opened)
     earlier = json.loads(before.statement).get("fee_on_top", sorted(fee_on_top))
     if booked or fee_on_top or earlier:
-        steps = stream(_steps_with_fees(before.journal_id, fee_on_top))
+        orders = schema.orders.c
+        has_fee = orders.operation.in_(sorted(fee_on_top)) & orders.fee.is_not(None) & orders.amount.is_not(None)
+        steps = stream(_steps(Scope(), 0, before.journal_id).where(has_fee))
         sums.correct_fees(steps, booked, moves_beside=set(earlier) != set(fee_on_top))
 
 
@@ -210,10 +212,6 @@ def _lines(statement: str) -> list[StatementLine]:
 
 
 def _in_scope(scope: Scope) -> list[ColumnElement[bool]]:
-    return [schema.orders.c.amount.is_not(None), *_of_scope(scope)]
-
-
-def _of_scope(scope: Scope) -> list[ColumnElement[bool]]:
     orders = schema.orders.c
     conditions: list[ColumnElement[bool]] = [orders.currency.is_not(None)]
     if scope.run_key is not None:
@@ -223,63 +221,52 @@ def _of_scope(scope: Scope) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _money() -> list[Column[Any]]:
-    orders = schema.orders.c
-    paid = [orders.operation, orders.currency, orders.amount, orders.fee, orders.fee_currency]
-    return [*paid, orders.receive_currency, orders.receive_amount]
+_MONEY = [
+    schema.orders.c[name]
+    for name in ("operation", "currency", "amount", "fee", "fee_currency", "receive_currency", "receive_amount")
+]
 
 
 def _orders_in_flight(scope: Scope) -> Any:
     orders = schema.orders.c
-    is_open = orders.state.in_([state.value for state in OPEN])
+    is_open = orders.state.in_([state.value for state in OPEN]) & orders.amount.is_not(None)
     facts = (orders.id, orders.created_at, orders.sent_at, orders.request_id, orders.state)
-    return select(*_money(), *facts, orders.order_no, orders.status).where(is_open, *_in_scope(scope))
+    return select(*_MONEY, *facts, orders.order_no, orders.status).where(is_open, *_in_scope(scope))
 
 
 def _steps(scope: Scope, first: int, last: int) -> Any:
+    """Select steps; of orders without an amount their ceiling is their debit, or the most that it may be."""
     orders, journal = schema.orders.c, schema.journal.c
     taken_over = (journal.target == State.SETTLED.value) & is_taken_over(journal.order_id)
     query = select(
-        *(*_money(), orders.request_id, orders.sent_at, journal.order_id, journal.source, journal.target),
-        journal.id.label("step"),
+        *(*_MONEY, orders.ceiling, orders.request_id, orders.sent_at),
+        *(journal.order_id, journal.source, journal.target, journal.id.label("step")),
         taken_over.label("taken_over"),
         landed_before(),
     ).join_from(schema.journal, schema.orders, journal.order_id == orders.id)
+    query = query.where(orders.amount.is_not(None) | orders.ceiling.is_not(None))
     return query.where(journal.id > first, journal.id <= last, *_in_scope(scope)).order_by(journal.id)
 
 
 def _moves(rows: Iterator[Any], sums: AccountSums) -> Iterator[Move]:
-    """Yield the journal's steps as moves, and add up what they moved of each balance."""
-    for row in rows:
-        sums.add_step(row)
-        fee, is_on_top = None if row.fee is None else Decimal(row.fee), row.operation in sums.rules.fee_on_top
-        yield Move(
-            row.currency, Decimal(row.amount), State(row.source), State(row.target), row.fee_currency, fee, is_on_top
-        )
+    """Yield the journal's steps as moves, and add up what they moved of each balance.
 
-
-def _moves_of_unpriced(rows: Iterator[Any], sums: AccountSums) -> Iterator[Move]:
-    """Yield what orders moved whose debit nobody knew when they were sent: all of it at their end."""
+    An order whose debit nobody knew when it was sent moves all of it at its end.
+    """
     for row in rows:
-        sums.add_unread(row.step, row.currency, Decimal(row.ceiling), State(row.source), State(row.target))
-        if (row.source == State.SETTLED.value) == (row.target == State.SETTLED.value):
-            continue
-        fee, is_on_top = None if row.fee is None else Decimal(row.fee), row.operation in sums.rules.fee_on_top
-        is_beside = is_on_top and row.fee_currency in (None, row.currency)
-        amount = Decimal(row.ceiling) - (fee or 0 if is_beside else 0)
-        source, target = (State.PREPARED if row.source != State.SETTLED.value else State.SETTLED), State(row.target)
+        source, target = State(row.source), State(row.target)
+        fee, is_on_top = stored_amount(row.fee), row.operation in sums.rules.fee_on_top
+        if row.amount is not None:
+            amount = Decimal(row.amount)
+            sums.add_step(row)
+        else:
+            is_beside = is_on_top and row.fee_currency in (None, row.currency)
+            amount = Decimal(row.ceiling) - (fee or 0 if is_beside else 0)
+            sums.add_unread(row.step, row.currency, Decimal(row.ceiling), source, target)
+            if State.SETTLED not in (source, target) or source is target:
+                continue
+            source = source if source is State.SETTLED else State.PREPARED
         yield Move(row.currency, amount, source, target, row.fee_currency, fee, is_on_top)
-
-
-def _steps_of_unpriced(scope: Scope, first: int, last: int) -> Any:
-    """Select the steps of orders without an amount; their ceiling is their debit, or the most that it may be."""
-    orders, journal = schema.orders.c, schema.journal.c
-    step = (journal.id.label("step"), journal.source, journal.target)
-    query = select(*_money(), orders.ceiling, *step).join_from(
-        schema.journal, schema.orders, journal.order_id == orders.id
-    )
-    query = query.where(orders.amount.is_(None), orders.ceiling.is_not(None))
-    return query.where(journal.id > first, journal.id <= last, *_of_scope(scope)).order_by(journal.id)
 
 
 def openings(ledger: Ledger) -> dict[str, Any]:
@@ -288,9 +275,8 @@ def openings(ledger: Ledger) -> dict[str, Any]:
     read: dict[int, list[str]] = defaultdict(list)
     for row in ledger.read(select(balances.sweep_id, balances.currency).where(balances.after.is_not(None))):
         read[row.sweep_id].append(row.currency)
-    is_of_accounts = schema.reports.c.statement.contains('"flows"')  # an older report opened none
     opened: dict[str, Any] = {}
-    for report in reports_before(ledger, None, is_of_accounts):
+    for report in reports_before(ledger, None):
         for currency in read[report.sweep_id]:
             opened.setdefault(currency, report)
     return opened
@@ -299,10 +285,10 @@ def openings(ledger: Ledger) -> dict[str, Any]:
 def incomplete_currencies(ledger: Ledger) -> list[str]:
     """Return the currencies of the last report of everything whose balance it could not read, though another try may,
     or whose statement has a residual."""
-    is_whole, balances = schema.sweeps.c.scope == Scope().as_text(), schema.sweep_balances.c
-    last = next(iter(reports_before(ledger, None, is_whole, schema.reports.c.written_at.is_not(None))[-1:]), None)
-    if last is None:
+    made, balances = reports_before(ledger, None, IS_WHOLE, IS_WRITTEN), schema.sweep_balances.c
+    if not made:
         return []
+    last = made[-1]
     of_last = (balances.sweep_id == last.sweep_id) & balances.after.is_(None)
     rows = ledger.read(select(balances.currency, balances.refused).where(of_last))
     opened = openings(ledger) if rows else {}
@@ -311,17 +297,12 @@ def incomplete_currencies(ledger: Ledger) -> list[str]:
     return sorted(unread | {line["currency"] for line in lines if Decimal(line.get("residual", 0))})
 
 
-def _steps_with_fees(last: int, fee_on_top: Collection[str]) -> Any:
-    orders = schema.orders.c
-    return _steps(Scope(), 0, last).where(orders.operation.in_(sorted(fee_on_top)), orders.fee.is_not(None))
-
-
 def _fees_so_far(ledger: Ledger, sweep_id: int, opened: Mapping[str, Any]) -> dict[str, Decimal]:
     """Return the fees that earlier reports have entered in each account since it was opened."""
     booked: dict[str, Decimal] = defaultdict(Decimal)
     since = set[str]()
-    for report in reports_before(ledger, sweep_id, schema.reports.c.books == Scope().books):
-        flows = json.loads(report.statement).get("flows") or {}
+    for report in reports_before(ledger, sweep_id, OF_ALL_BOOKS):
+        flows = json.loads(report.statement)["flows"]
         for currency in since:
             booked[currency] += Decimal(flows.get(currency, {}).get("fees", 0))
         since |= {currency for currency, opening in opened.items() if opening.sweep_id == report.sweep_id}
@@ -365,8 +346,7 @@ def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[st
         for currency, found in seen.items():
             read: dict[str, Any] = vars(found)
             if isinstance(found, ShownBalance):
-                frozen = None if found.frozen is None else format_amount(found.frozen)
-                read = {moment: format_amount(found.balance), "frozen": frozen}
+                read = {moment: format_amount(found.balance), "frozen": amount_text(found.frozen)}
             if currency in held:
                 where = (table.c.sweep_id == sweep_id) & (table.c.currency == currency)
                 connection.execute(table.update().where(where).values(**read))
@@ -390,18 +370,12 @@ def begin_again(ledger: Ledger, sweep_id: int) -> list[str]:
 
 
 def balance_nights(ledger: Ledger, sweep_id: int | None = None) -> dict[str, list[Night]]:
-    """Every currency in each report of all orders (up to this sweep), oldest first. Balances are those of whole ones.
-
-    A report that was made before balances had accounts is left out: the next one opens them.
-    """
-    books, own = schema.reports.c.books == Scope().books, schema.reports.c.sweep_id == sweep_id
-    made = reports_before(ledger, sweep_id, books)
-    if sweep_id is not None and not any(row.sweep_id == sweep_id for row in made):
-        made += ledger.read(select(schema.reports).where(own, books))
-    rows = [(row, flows) for row in made if (flows := json.loads(row.statement).get("flows")) is not None]
-    is_whole = select(schema.sweeps.c.id).where(schema.sweeps.c.scope == Scope().as_text())
-    wholes = {row.id for row in ledger.read(is_whole)}
-    whole = [row.sweep_id for row, _ in rows if row.sweep_id in wholes]
+    """Every currency in each report of all orders (up to this sweep), oldest first; balances of whole ones alone."""
+    made = reports_before(ledger, sweep_id, OF_ALL_BOOKS)
+    made += ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id, OF_ALL_BOOKS))
+    rows = [(row, json.loads(row.statement)["flows"]) for row in made]
+    wholes = {row.id for row in ledger.read(select(schema.sweeps.c.id).where(IS_WHOLE))}
+    whole = [row.sweep_id for row in made if row.sweep_id in wholes]
     read: dict[tuple[int, str], Any] = {
         (row.sweep_id, row.currency): row
         for some in batched(whole)
@@ -421,10 +395,6 @@ def _night(as_of: int, seen: Any | None, said: Mapping[str, Any] | None) -> Nigh
     flows = Flows(**stored)
     if seen is None:
         return Night(as_of, None, flows=flows)
-    before, after = _amount(seen.before), _amount(seen.after)
+    before, after = stored_amount(seen.before), stored_amount(seen.after)
     moved = Decimal(0) if before is None or after is None else before - after
-    return Night(as_of, after, moved, flows, seen.note, seen.refused, _amount(seen.frozen))
-
-
-def _amount(stored: str | None) -> Decimal | None:
-    return None if stored is None else Decimal(stored)
+    return Night(as_of, after, moved, flows, seen.note, seen.refused, stored_amount(seen.frozen))

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Any
 
@@ -24,11 +24,10 @@ from treasury.ledger.decisions import (
     not_taken_back,
 )
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import reports_before, seal_of_breaks
-from treasury.money import format_amount
+from treasury.ledger.made_reports import OF_ALL_BOOKS, reports_before, seals_of_breaks
+from treasury.money import amount_text, format_amount, stored_amount
 from treasury.reconciliation.breaks import KEPT, RESOLVED, Acceptance, Break, Finding, KnownBreak
 from treasury.reconciliation.classes import BALANCE_CLASSES
-from treasury.reconciliation.scope import Scope
 
 
 def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, KnownBreak]:
@@ -38,7 +37,7 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     report whose files were never written nobody read what it found, or resolved: the next one tells it.
     """
     table = schema.breaks
-    reports = reports_before(ledger, sweep_id, schema.reports.c.books == Scope().books)
+    reports = reports_before(ledger, sweep_id, OF_ALL_BOOKS)
     made, unread = [row.sweep_id for row in reports], [row.sweep_id for row in reports if row.written_at is None]
     place = _place(made, table.c.sweep_id)
 
@@ -92,38 +91,24 @@ def _place(made: Sequence[int], sweep_id: ColumnElement[int]) -> ColumnElement[i
 
 
 def _finding(row: Any) -> Finding:
-    return Finding(
-        subject=row.subject,
-        name=row.name,
-        request_id=row.request_id,
-        currency=row.currency,
-        amount=None if row.amount is None else Decimal(row.amount),
-        difference=Decimal(row.difference),
-        evidence=row.evidence,
-        run_key=row.run_key,
-        row_ref=row.row_ref,
-        operation=row.operation,
-        order_no=row.order_no,
-    )
+    said = {each.name: getattr(row, each.name) for each in fields(Finding)}
+    return Finding(**{**said, "amount": stored_amount(row.amount), "difference": Decimal(row.difference)})
 
 
 def record_breaks(ledger: Ledger, sweep_id: int, breaks: Sequence[Break]) -> None:
     """Record the breaks of a report, replacing those of an earlier report of the same sweep."""
     rows = []
     for each in breaks:
-        stored = {**vars(each.found), "difference": format_amount(each.found.difference)}
-        stored["amount"] = None if each.found.amount is None else format_amount(each.found.amount)
-        rows.append(
-            {**stored, "sweep_id": sweep_id, "break_id": each.found.id}
-            | {"first_seen": each.first_seen, "lifecycle": each.lifecycle}
-        )
+        found = vars(each.found) | {name: amount_text(getattr(each.found, name)) for name in ("amount", "difference")}
+        told = {"first_seen": each.first_seen, "lifecycle": each.lifecycle}
+        rows.append({**found, **told, "sweep_id": sweep_id, "break_id": each.found.id})
 
     def work(connection: Connection) -> None:
         serialize(connection)
         connection.execute(delete(schema.breaks).where(schema.breaks.c.sweep_id == sweep_id))
         if rows:
             connection.execute(insert(schema.breaks), rows)
-        sealed = seal_of_breaks(connection.execute, ledger.key, sweep_id)
+        sealed = seals_of_breaks(connection.execute, ledger.key, [sweep_id])[sweep_id]
         connection.execute(update(schema.reports).where(schema.reports.c.sweep_id == sweep_id).values(breaks=sealed))
 
     ledger.write(work)

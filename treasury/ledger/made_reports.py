@@ -52,6 +52,15 @@ def last_answers(
     return found
 
 
+OF_ALL_BOOKS = schema.reports.c.books == Scope().books
+"""A report of the orders of all runs and currencies."""
+
+IS_WHOLE = schema.sweeps.c.scope == Scope().as_text()
+"""A sweep of everything, however old."""
+
+IS_WRITTEN = schema.reports.c.written_at.is_not(None)
+"""A report whose files were written: of any other one nobody read what it found."""
+
 COUNTED, FOLLOWS = "counted", "follows"
 """Members of a report's sums: table -> `[last id, digest]`, and the sweep of the report that it follows."""
 
@@ -144,10 +153,8 @@ def has_ended(connection: Connection, sweep_id: int) -> bool:
 
 def is_written(ledger: Ledger, sweep_id: int) -> bool:
     """Tell whether the files of a sweep's report were written."""
-    reports = schema.reports.c
-    return bool(
-        ledger.read(select(reports.sweep_id).where(reports.sweep_id == sweep_id, reports.written_at.is_not(None)))
-    )
+    table = schema.reports.c
+    return bool(ledger.read(select(table.sweep_id).where(table.sweep_id == sweep_id, IS_WRITTEN)))
 
 
 def record_report(ledger: Ledger, row: Mapping[str, Any], before: Any | None) -> bool:
@@ -191,12 +198,8 @@ def _seal(connection: Connection, key: LedgerKey, reports: Sequence[Mapping[Any,
 _SAID = ("sweep_id", "books", "as_of", "journal_id", "statement")
 
 
-def seal_of_breaks(stream: Stream, key: LedgerKey, sweep_id: int) -> str:
-    """Return the checksum of the breaks of a report."""
-    return _seals_of_breaks(stream, key, [sweep_id])[sweep_id]
-
-
-def _seals_of_breaks(stream: Stream, key: LedgerKey, sweep_ids: Sequence[int]) -> dict[int, str]:
+def seals_of_breaks(stream: Stream, key: LedgerKey, sweep_ids: Sequence[int]) -> dict[int, str]:
+    """Return the checksum of the breaks of each of these reports."""
     table, found = schema.breaks, defaultdict[int, list[Any]](list)
     query = select(table).where(table.c.sweep_id.in_(sweep_ids))
     for row in stream(query.order_by(table.c.sweep_id, in_code_points(table.c.break_id))):
@@ -213,7 +216,7 @@ def _with_other_breaks(stream: Stream, key: LedgerKey) -> dict[int, str]:
     reports, sweeps = schema.reports.c, schema.sweeps.c
     query = select(reports.sweep_id, reports.breaks, reports.written_at, sweeps.scope)
     made = list(stream(query.join(schema.sweeps, sweeps.id == reports.sweep_id)))
-    now, found = _seals_of_breaks(stream, key, [row.sweep_id for row in made]), dict[int, str]()
+    now, found = seals_of_breaks(stream, key, [row.sweep_id for row in made]), dict[int, str]()
     for row in made:
         is_lacking = row.written_at is not None and row.scope == Scope().as_text()  # a narrowed one records none
         none = None if is_lacking else _seal_of(key, row.sweep_id, [])
@@ -236,9 +239,9 @@ def changed_reports(ledger: Ledger, sweep_id: int | None = None) -> dict[int, Ch
 
     They count as they are: nobody else knows what they said.
     """
-    reports, found, before = schema.reports.c, dict[int, ChangedReport](), None
-    made = reports_before(ledger, sweep_id, reports.books == Scope().books)
-    made += ledger.read(select(schema.reports).where(reports.sweep_id == sweep_id))
+    found, before = dict[int, ChangedReport](), None
+    made = reports_before(ledger, sweep_id, OF_ALL_BOOKS)
+    made += ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id))
     seals = ledger.look(lambda connection: _seal(connection, ledger.key, [each._mapping for each in made]))
     sums = [json.loads(row.statement) for row in made]
     with ledger.snapshot() as stream:
@@ -254,7 +257,8 @@ def changed_reports(ledger: Ledger, sweep_id: int | None = None) -> dict[int, Ch
 
 def last_report(ledger: Ledger, scope: Scope, sweep_id: int) -> Any | None:
     """The report of these books that was made before that of a sweep, or that was made last where it has none."""
-    return next(iter(reports_before(ledger, sweep_id, schema.reports.c.books == scope.books)[-1:]), None)
+    made = reports_before(ledger, sweep_id, schema.reports.c.books == scope.books)
+    return made[-1] if made else None
 
 
 def reports_before(ledger: Ledger, sweep_id: int | None, *wanted: ColumnElement[bool]) -> list[Any]:
@@ -272,8 +276,7 @@ def last_whole_report(ledger: Ledger, sweep_id: int | None = None) -> int | None
     One whose files were never written is none: nobody read it. Nor is one of a later time than this sweep's, or now:
     a clock that was ahead dated it, and it would hide each night without a report until that time is there.
     """
-    is_whole = schema.sweeps.c.scope == Scope().as_text()
-    made = reports_before(ledger, sweep_id, is_whole, schema.reports.c.written_at.is_not(None))
+    made = reports_before(ledger, sweep_id, IS_WHOLE, IS_WRITTEN)
     own = [] if sweep_id is None else ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id))
     until = own[0].as_of if own else ledger.now()
     return max((row.as_of for row in made if row.as_of <= until), default=None)

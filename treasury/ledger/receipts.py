@@ -10,13 +10,13 @@ from sqlalchemy import Select, func, select
 
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import IS_FOUND, Stream, last_answers
+from treasury.ledger.made_reports import IS_FOUND, IS_WHOLE, Stream, last_answers
 from treasury.ledger.sweeps import RECEIPT
 from treasury.money import family_of, is_same_currency
 from treasury.provider.status import OrderStatus
+from treasury.reconciliation.arrivals import finished_in
 from treasury.reconciliation.classes import Answer
 from treasury.reconciliation.entries import Name
-from treasury.reconciliation.scope import Scope
 
 
 def receipt_answers() -> Select[Any]:
@@ -34,7 +34,7 @@ def shown_receipts(stream: Stream, sweep_id: int) -> Iterator[Any]:
     """
     asked, unheard = receipt_answers().where(schema.answers.c.sweep_id == sweep_id), set[str]()
     for row in stream(asked):
-        if _is_found(row):
+        if json.loads(row.service_side)["answer"] == Answer.FOUND:
             yield row
         elif json.loads(row.ledger_side)["operation"] == RECEIPT:
             unheard.add(row.request_id)
@@ -47,10 +47,6 @@ def reported_receipts(stream: Stream, sweep_id: int, request_ids: Collection[str
 
 
 _IS_REPORTED = schema.sweeps.c.id.in_(select(schema.reports.c.sweep_id))
-
-
-def _is_found(row: Any) -> bool:
-    return bool(json.loads(row.service_side)["answer"] == Answer.FOUND)
 
 
 def known_numbers(ledger: Ledger, sweep_id: int) -> set[Name]:
@@ -96,9 +92,8 @@ def taken_back(ledger: Ledger, sweep_id: int, receipts: Iterable[Mapping[str, An
     answers of this sweep. `receipts`: both sides of each, as it shows them. A fee that is shown later is none of it.
     """
     shown = {each["request_id"]: each for each in receipts if each.get("answer") == Answer.FOUND}
-    is_whole = schema.sweeps.c.scope == Scope().as_text()
     with ledger.snapshot() as stream:
-        before = last_answers(stream, sweep_id, shown, IS_FOUND & is_whole & _IS_REPORTED)
+        before = last_answers(stream, sweep_id, shown, IS_FOUND & IS_WHOLE & _IS_REPORTED)
     less = {name: (credit_of(row)[0], _less(row, shown[name])) for name, row in before.items()}
     return {name: (currency, amount) for name, (currency, amount) in less.items() if amount > 0}
 
@@ -115,7 +110,7 @@ def _less(before: Any, now: Mapping[str, Any]) -> Decimal:
 
 def is_inside(row: Any, opened_at: int) -> bool:
     """Tell whether what a receipt brought was there when its account was opened (Unix ms), as the service says."""
-    finished = _finished(row)
+    finished = finished_in(json.loads(row.service_side))
     return finished is not None and finished[1] <= opened_at
 
 
@@ -128,17 +123,8 @@ def is_later(row: Any, as_of: int) -> bool:
 def came_not_before(row: Any) -> int | None:
     """Return when what a receipt brought came, at the earliest, Unix ms, as the service says; its clock may be off, and
     it came before the answer that shows it."""
-    finished = _finished(row)
+    finished = finished_in(json.loads(row.service_side))
     return None if finished is None else min(finished[0] - CLOCKS_DIFFER_MS, int(row.asked_at))
-
-
-def _finished(row: Any) -> tuple[int, int] | None:
-    """Return the first and the last moment, Unix ms, at which the service may mean that it ended; None if not said."""
-    finished = str((json.loads(row.service_side).get("raw") or {}).get("finish_time") or "")
-    if not finished.isdecimal():
-        return None
-    is_exact = len(finished) >= MS_DIGITS
-    return (int(finished), int(finished)) if is_exact else (int(finished) * 1000, int(finished) * 1000 + 999)
 
 
 def counted_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[str]:
@@ -156,9 +142,6 @@ def counted_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[str]:
 
 CLOCKS_DIFFER_MS = 600_000
 """How much the clocks of the service and of this machine may differ at the most, so that it counts for nothing."""
-
-MS_DIGITS = 13
-"""Digits of a time in milliseconds; the query says seconds, a notification milliseconds (public fact 4.1)."""
 
 
 def learnt_numbers(ledger: Ledger) -> dict[Name, int]:

@@ -17,7 +17,7 @@ from treasury.ledger import schema
 from treasury.ledger.changed_by_hand import changed_among
 from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import IS_FOUND, reports_before
+from treasury.ledger.made_reports import IS_FOUND, IS_WHOLE, IS_WRITTEN, has_ended, reports_before
 from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
@@ -72,8 +72,7 @@ def ends_told(ledger: Ledger) -> dict[int, State]:
     Whoever asked first (a notification, a narrowed report, a night that was cut off) corrected the ledger, and told it
     to nobody.
     """
-    is_whole = schema.sweeps.c.scope == Scope().as_text()
-    reports = reports_before(ledger, None, is_whole, schema.reports.c.written_at.is_not(None))[-REPORTS_LOOKED_AT:]
+    reports = reports_before(ledger, None, IS_WHOLE, IS_WRITTEN)[-REPORTS_LOOKED_AT:]
     made = {row.sweep_id: row.journal_id for row in reports}
     first = min(made.values(), default=0) if len(made) == REPORTS_LOOKED_AT else 0
     journal, orders, answers = schema.journal.c, schema.orders.c, schema.answers.c
@@ -127,15 +126,11 @@ def sides_of(
                 # Race: a run that sends meanwhile may have added later generations; they are not superseded.
                 elif quote.generation < order.generation:
                     superseded.append(_row(None, _quote_side(order, quote)))
-            side = _order_side(order, confirmed) | _told(told, order)
-            yield _row(order.id, {**side, "changed": changed.get(order.id)})
+            side = {**_order_side(order, confirmed), "changed": changed.get(order.id)}
+            yield _row(order.id, side | ({"state": told[order.id].value} if order.id in told else {}))
     yield from superseded
     yield from (_row(None, _card_user_side(user)) for user in card_users)
     yield from (_row(None, {**receipt, "operation": RECEIPT}) for receipt in receipts)
-
-
-def _told(told: Mapping[int, State], order: Order) -> dict[str, Any]:
-    return {"state": told[order.id].value} if order.id in told else {}
 
 
 def record_sweep(ledger: Ledger, scope: Scope, rows: Iterable[Mapping[str, Any]], since: int) -> int:
@@ -173,7 +168,7 @@ def _record_questions(connection: Connection, sweep_id: int, rows: Sequence[Mapp
     A sweep that another process ended meanwhile is left as it was reported.
     """
     serialize(connection)
-    if connection.execute(select(schema.reports.c.sweep_id).where(schema.reports.c.sweep_id == sweep_id)).first():
+    if has_ended(connection, sweep_id):
         return
     table = schema.answers.c
     named = table.request_id.in_([row["request_id"] for row in rows])
