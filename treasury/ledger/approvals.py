@@ -63,14 +63,13 @@ def propose_plan(
         check_not_cancelled(connection, run_key)
         plan = newest_plan(connection, ledger, run_key)
         ledger_id = identity_of_ledger(connection)
-        is_known = plan is not None and (plan.sha256, plan.policy, plan.ledger) == (sha256, policy, ledger_id)
-        is_known = is_known and plan is not None and plan.proposed_at >= since
-        is_known = is_known and plan is not None and not is_of_another_time(connection, ledger, plan)
-        if plan is not None and is_known and not is_used(connection, ledger, plan):
-            check_not_rejected(connection, ledger, plan)
-            is_changed = decisions_of(connection, ledger, plan)[1]
-            if not is_changed and (token is None or plan.maker.is_signed):
-                return plan, judge(connection, ledger, plan, rules)
+        if plan is not None and (plan.sha256, plan.policy, plan.ledger) == (sha256, policy, ledger_id):
+            is_past = plan.proposed_at < since or is_of_another_time(connection, ledger, plan)
+            if not is_past and not is_used(connection, ledger, plan):
+                check_not_rejected(connection, ledger, plan)
+                is_changed = decisions_of(connection, ledger, plan)[1]
+                if not is_changed and (token is None or plan.maker.is_signed):
+                    return plan, judge(connection, ledger, plan, rules)
         values = {"needed": needed, "policy": policy, "token": None if token is None else str(token)}
         row = {"run_key": run_key, "plan_sha256": sha256, "maker": maker.name, "os_user": maker.os_user, **values}
         plan = add_proposal(connection, ledger, {**row, "is_listed": maker.is_listed}, shown)
@@ -144,21 +143,18 @@ def approve_plan(
         judged = judge(connection, ledger, plan, rules)
         if why is None and any(same_person(person, each) for each in judged.counted):
             raise ApprovedAlready(run_key, person, plan.sha256)
-        if why is None and token is not None and str(token) in _tokens(connection, ledger, plan):
+        signed = None if token is None else str(token)
+        decided = decisions_of(connection, ledger, plan)[0]
+        if why is None and signed is not None and any(each.token == signed for each in decided):
             why = "this token was recorded before, and its approval is expired; sign another one"
         if why is not None:
             raise InputError(f"the approval of run {run_key} by {person} does not count and is not recorded: {why}")
-        signed = None if token is None else str(token)
         said = RecordedDecision(Verb.APPROVE, run_key, plan_subject(plan), person, os_user, token=signed)
         record(connection, ledger, replace(said, ends_at=approval.expires_at))
         group_of(connection).decide()
         return Approved(plan, person, judge(connection, ledger, plan, rules))
 
     return ledger.write(work)
-
-
-def _tokens(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> set[str | None]:
-    return {each.token for each in decisions_of(connection, ledger, plan)[0]}
 
 
 def reject_plan(

@@ -61,21 +61,23 @@ def check_approved(
     plan = newest_plan(connection, ledger, run_key)
     if plan is None or plan.sha256 != sha256:
         raise ApprovalNeeded(run_key, rules.asked, (), () if plan is None else ("another plan of this run waits",))
+    needed = max(rules.people.needed(rules.asked, plan.maker, rules.right), plan.needed)
+    _use_approvals(connection, ledger, plan, policy, rules, needed)
+
+
+def _use_approvals(
+    connection: Connection, ledger: Ledger, plan: WaitingPlan, policy: str | None, rules: ApprovalRules, needed: int
+) -> None:
+    """End a proposal that has as many approvals as are `needed`, and is carried out: they count for nothing else."""
     check_not_rejected(connection, ledger, plan)
     if plan.ledger != identity_of_ledger(connection):
-        raise ApprovalNeeded(run_key, plan.needed, (), (BEFORE_RESTORE,))
+        raise ApprovalNeeded(plan.run_key, plan.needed, (), (BEFORE_RESTORE,))
     if plan.policy != policy:
-        raise ApprovalNeeded(run_key, plan.needed, (), ("the plan was made under another policy",))
-    judged, needed = judge(connection, ledger, plan, rules), rules.people.needed(rules.asked, plan.maker, rules.right)
-    if len(judged.counted) < max(needed, plan.needed):
-        raise ApprovalNeeded(
-            run_key, max(needed, plan.needed), judged.counted, judged.refused, plan.code, is_listed=bool(rules.people)
-        )
-    use_approvals(connection, ledger, plan)
-
-
-def use_approvals(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> None:
-    """End a proposal that was carried out: its approvals are used, and count for nothing else."""
+        raise ApprovalNeeded(plan.run_key, plan.needed, (), ("the plan was made under another policy",))
+    judged = judge(connection, ledger, plan, rules)
+    if len(judged.counted) < needed:
+        said = (judged.counted, judged.refused, plan.code)
+        raise ApprovalNeeded(plan.run_key, needed, *said, is_listed=bool(rules.people))
     decided = decisions_of(connection, ledger, plan)[0]
     if decided and decided[-1].verb != Verb.CARRY_OUT:
         record(connection, ledger, RecordedDecision(Verb.CARRY_OUT, plan.run_key, plan_subject(plan), "", ""))
@@ -94,15 +96,7 @@ def check_still_approved(
     if is_changed and not _has_left(connection, run_key):
         raise ApprovalNeeded(run_key, 1, (), ("its proposal was changed in the ledger by hand: cancel this run",))
     for plan in _carried_out(connection, ledger, run_key, policy):
-        check_not_rejected(connection, ledger, plan)
-        if plan.ledger != identity_of_ledger(connection):
-            raise ApprovalNeeded(run_key, plan.needed, (), (BEFORE_RESTORE,))
-        judged = judge(connection, ledger, plan, rules)
-        if len(judged.counted) < plan.needed:
-            raise ApprovalNeeded(
-                run_key, plan.needed, judged.counted, judged.refused, plan.code, is_listed=bool(rules.people)
-            )
-        use_approvals(connection, ledger, plan)
+        _use_approvals(connection, ledger, plan, policy, rules, plan.needed)
 
 
 def _carried_out(connection: Connection, ledger: Ledger, run_key: str, policy: str | None) -> Iterator[WaitingPlan]:

@@ -1,7 +1,5 @@
 """Halts of all sending: a person's stop, and a recovery of the policy until it takes effect."""
 
-from datetime import UTC, datetime
-
 from sqlalchemy import Connection
 
 from treasury.approving.tokens import Verb
@@ -10,6 +8,7 @@ from treasury.errors import PolicyChanged, RecoveryRuns, Stopped
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import group_of
 from treasury.ledger.decisions import ALL_SENDING, STOP, Books, RecordedDecision, find_decisions, not_taken_back
+from treasury.ledger.in_force import as_time
 from treasury.ledger.statements import HALTS
 from treasury.texts import with_person
 
@@ -64,4 +63,4 @@ def _check(connection: Connection, books: Books, since: int) -> None:
             f"{row.by} put another policy in force: nothing more was sent; start the run again, so that what waits is "
             "judged by it"
         )
-    raise RecoveryRuns(row.by, f"{datetime.fromtimestamp(row.recovery / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}")
+    raise RecoveryRuns(row.by, as_time(row.recovery))

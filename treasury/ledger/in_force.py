@@ -40,9 +40,7 @@ HAS_EFFECT = _TABLE.ended_at.is_(None) & (~_TABLE.recovery | (_TABLE.in_force_at
 """Policies that took effect by a moment (`now`, Unix ms). One that is no recovery did so when it was adopted, whatever
 a clock says since; `in_force_at` is their sequence."""
 
-RECOVERIES = select(schema.policies).where(
-    _TABLE.recovery, _TABLE.in_force_at > bindparam("now"), _TABLE.ended_at.is_(None)
-)
+IS_COMING = _TABLE.recovery & (_TABLE.in_force_at > bindparam("now")) & _TABLE.ended_at.is_(None)
 """Recoveries that have not taken effect at a moment (`now`, Unix ms)."""
 
 
@@ -97,7 +95,7 @@ def check_genuine(connection: Connection, key: LedgerKey, now: int) -> Adopted |
 
 def recovery_at(connection: Connection, key: LedgerKey, now: int) -> Adopted | None:
     """The recovery that has not taken effect at a moment, Unix ms."""
-    rows = connection.execute(RECOVERIES, {"now": now}).fetchall()
+    rows = connection.execute(select(schema.policies).where(IS_COMING), {"now": now}).fetchall()
     return next((_adopted(row) for row in rows if is_sealed(key, schema.policies, row)), None)
 
 

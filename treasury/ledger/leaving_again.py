@@ -49,13 +49,9 @@ def count_to_leave_again(ledger: Ledger, order: Order) -> tuple[Order, str | Non
 def judge_by_policy(connection: Connection, ledger: Ledger, order: Order) -> dict[str, Any]:
     """Let nothing of a run leave unjudged where another policy took effect since an order of it was sent that is to
     leave again; return the columns to set with the step of that order."""
-    if not _is_of_another_policy(connection, ledger, order):
+    table, since = schema.policies.c, order.created_at if order.sent_at is None else order.sent_at
+    newer = select(table.id).where(table.in_force_at > since, HAS_EFFECT).limit(1)
+    if connection.execute(newer, {"now": ledger.now()}).first() is None:
         return {}
     judge_anew(connection, ledger, order.run_key)
     return {"counted_on": None}
-
-
-def _is_of_another_policy(connection: Connection, ledger: Ledger, order: Order) -> bool:
-    table, since = schema.policies.c, order.created_at if order.sent_at is None else order.sent_at
-    newer = select(table.id).where(table.in_force_at > since, HAS_EFFECT).limit(1)
-    return connection.execute(newer, {"now": ledger.now()}).first() is not None

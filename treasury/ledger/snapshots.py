@@ -194,10 +194,7 @@ def read_content(key: LedgerKey, row: Row[Any]) -> tuple[dict[str, Any], bool]:
     """Return what a row keeps, and whether nobody changed it by hand."""
     kept = json.loads(row.content)
     content = dict(kept.get("content", kept))
-    is_sealed = kept.get("checksum") == _checksum(
-        key, {"run_key": row.run_key, "at": row.at, "policy": row.policy}, content
-    )
-    return content, is_sealed
+    return content, kept.get("checksum") == _checksum(key, row._mapping, content)
 
 
 def _contents(ledger: Ledger, query: Select[Any]) -> Iterator[dict[str, Any]]:
@@ -208,5 +205,5 @@ def _contents(ledger: Ledger, query: Select[Any]) -> Iterator[dict[str, Any]]:
             yield content
 
 
-def _checksum(key: LedgerKey, row: Mapping[str, Any], content: Mapping[str, Any]) -> str:
+def _checksum(key: LedgerKey, row: Mapping[Any, Any], content: Mapping[str, Any]) -> str:
     return key.checksum(["snapshots", row["run_key"], row["at"], row["policy"], dict(content)])

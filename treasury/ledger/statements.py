@@ -30,7 +30,7 @@ from sqlalchemy.exc import DBAPIError
 from treasury.approving.tokens import Verb
 from treasury.ledger import schema
 from treasury.ledger.decisions import ALL_SENDING, STOP
-from treasury.ledger.in_force import HAS_EFFECT
+from treasury.ledger.in_force import HAS_EFFECT, IS_COMING
 from treasury.ledger.mapping import TABLES, read_row
 from treasury.orders.records import Record
 
@@ -44,11 +44,7 @@ HALTS = union_all(
             schema.decisions.c.about == ALL_SENDING,
         )
     ),
-    select(schema.policies.c.adopted_by, schema.policies.c.in_force_at).where(
-        schema.policies.c.recovery,
-        schema.policies.c.in_force_at > bindparam("now"),
-        schema.policies.c.ended_at.is_(None),
-    ),
+    select(schema.policies.c.adopted_by, schema.policies.c.in_force_at).where(IS_COMING),
     select(schema.policies.c.adopted_by, literal(-1)).where(
         schema.policies.c.in_force_at > bindparam("since"), HAS_EFFECT
     ),
@@ -175,7 +171,6 @@ def _run(connection: Connection, text: str, values: Any) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _change(table: Table, known: tuple[str, ...], columns: tuple[str, ...], counted: tuple[str, ...]) -> Executable:
-    """The statement of a `change_one`."""
     values: dict[str, Any] = {name: bindparam(f"to_{name}", type_=table.c[name].type) for name in columns}
     values |= {name: table.c[name] + 1 for name in counted}
     query = update(table).values(values).returning(table)
