@@ -4,8 +4,8 @@ Nothing here is believed about money: what somebody writes into this table leads
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -92,14 +92,8 @@ def keep_notifications(ledger: Ledger, bodies: Sequence[Mapping[str, Any]]) -> i
 
 def _row(ledger: Ledger, body: Mapping[str, Any]) -> dict[str, Any]:
     said = {name: value for name, value in body.items() if name not in TRAVELLING}
-    named = {
-        "request_id": body.get("request_id") or _card_user(body),
-        "order_no": body.get("order_no"),
-        "order_type": body.get("order_type"),
-        "currency": body.get("currency"),
-        "amount": body.get("order_amount"),
-        "status": body.get("status"),
-    }
+    named = {name: body.get(name) for name in ("order_no", "order_type", "currency", "status")}
+    named |= {"request_id": body.get("request_id") or _card_user(body), "amount": body.get("order_amount")}
     texts = {name: None if is_blank(value) else cut_text(str(value), LONGEST) for name, value in named.items()}
     code, kind = texts["currency"], texts["order_type"]
     texts["currency"] = None if code is None else code[:LONGEST_CODE].upper()  # as in answers
@@ -132,8 +126,10 @@ def orders_of(ledger: Ledger, notices: Iterable[Notice]) -> dict[int, int]:
     """
     orders, quotes, some = schema.orders.c, schema.quotes.c, list(notices)
     asked = {each.request_id for each in some if each.request_id}
-    by_request = dict(_pairs(ledger, select(quotes.request_id, quotes.order_id).where(quotes.request_id.in_(asked))))
-    by_request |= dict(_pairs(ledger, select(orders.request_id, orders.id).where(orders.request_id.in_(asked))))
+    by_request: dict[str | None, int] = {
+        **dict(ledger.read(select(quotes.request_id, quotes.order_id).where(quotes.request_id.in_(asked)))),
+        **dict(ledger.read(select(orders.request_id, orders.id).where(orders.request_id.in_(asked)))),
+    }
     numbers = {each.order_no for each in some if each.order_no}
     numbered = select(orders.order_no, orders.operation, orders.id).where(orders.order_no.in_(numbers))
     by_number: dict[Name, int] = {
@@ -154,10 +150,6 @@ def users_of(ledger: Ledger, notices: Iterable[Notice]) -> dict[int, str]:
     query = select(users.user_id, users.user_xid).where(users.user_id.in_(set(named.values())))
     known = dict(ledger.read(query)) if named else {}
     return {number: known[user_id] for number, user_id in named.items() if user_id in known}
-
-
-def _pairs(ledger: Ledger, query: Any) -> Iterator[tuple[str | None, int]]:
-    return ((row[0], row[1]) for row in ledger.read(query))
 
 
 def take(ledger: Ledger, taken: Mapping[int, Taken]) -> None:
@@ -182,14 +174,4 @@ def unknown_notices(ledger: Ledger, until: int) -> list[Notice]:
     return list(newest.values())
 
 
-_TABLE = schema.notifications.c
-_COLUMNS = (
-    _TABLE.id,
-    _TABLE.received_at,
-    _TABLE.request_id,
-    _TABLE.order_no,
-    _TABLE.order_type,
-    _TABLE.currency,
-    _TABLE.amount,
-    _TABLE.status,
-)
+_COLUMNS = tuple(schema.notifications.c[each.name] for each in fields(Notice))

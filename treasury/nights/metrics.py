@@ -18,7 +18,8 @@ from treasury.errors import TreasuryError
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import last_whole_report
-from treasury.nights.standing import HOUR_MS, standing_of
+from treasury.nights.standing import standing_of
+from treasury.nights.sweep import HOUR_MS
 from treasury.orders.states import State
 from treasury.payments.desk import Desk
 from treasury.provider.refusals import TOO_MANY

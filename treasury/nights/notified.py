@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from treasury.cards.provisioning import find_card_user
@@ -37,12 +38,14 @@ def take_up_notifications(desk: Desk) -> int:
     waiting = open_notices(desk.ledger, AT_ONCE)
     orders = orders_of(desk.ledger, waiting)
     named = desk.ledger.orders(ids=sorted(set(orders.values()))) if orders else []
-    reached = dict(zip((order.id for order in named), desk.run_concurrently(partial(_ask, desk), named), strict=True))
+    answers = desk.run_concurrently(lambda order: _reach(order.request_id, partial(_ask, desk, order)), named)
+    reached = dict(zip((order.id for order in named), answers, strict=True))
     taken = {number: Taken.ORDER for number, order_id in orders.items() if reached[order_id]}
     rest = [notice for notice in waiting if notice.id not in orders]
     users = users_of(desk.ledger, rest)
     asked = sorted(set(users.values()))
-    known_users = dict(zip(asked, desk.run_concurrently(partial(_ask_user, desk), asked), strict=True))
+    found = desk.run_concurrently(lambda user: _reach(f"card user {user}", partial(_ask_user, desk, user)), asked)
+    known_users = dict(zip(asked, found, strict=True))
     taken |= {number: Taken.USER for number, user_xid in users.items() if known_users[user_xid]}
     rest = [notice for notice in rest if notice.id not in users]
     receipts = {notice.request_id: said for notice in rest if notice.request_id and (said := _receipt(notice))}
@@ -69,36 +72,31 @@ def take_up_all(desk: Desk) -> None:
         LOG.exception("notifications wait")
 
 
-def _ask(desk: Desk, order: Order) -> bool:
-    """Ask the service about an order, as the reconciliation does; returns whether it was reached."""
+def _reach(name: str, ask: Callable[[], None]) -> bool:
+    """Ask the service about what is named so, as the reconciliation does; returns whether it was reached."""
     try:
-        seen, _ = desk.submission.query_with_reply(order)
-        if seen is not None and order.state not in DECIDED and not desk.submission.is_current(order, seen):
-            # Race: the order's own run may have moved it since this answer, and its newer state wins.
-            with contextlib.suppress(IllegalTransition):
-                desk.submission.apply(order, seen)
+        ask()
     except NotConnected:
         return False
     except (ConfigurationError, Stopped):
         raise
     except Exception as error:  # one answer is one order's trouble, and its words may name people
-        LOG.warning("%s: notified, and left to the reconciliation: %s", order.request_id, type(error).__name__)
+        LOG.warning("%s: notified, and left to the reconciliation: %s", name, type(error).__name__)
     return True
 
 
-def _ask_user(desk: Desk, user_xid: str) -> bool:
-    """Ask the service about a card user, as the reconciliation does; returns whether it was reached."""
-    try:
-        user = find_card_user(desk, user_xid)
-        if user is not None:
-            saw_card_user(desk.ledger, user_xid, user)
-    except NotConnected:
-        return False
-    except (ConfigurationError, Stopped):
-        raise
-    except Exception as error:  # its words may name people
-        LOG.warning("card user %s: notified, and left to the reconciliation: %s", user_xid, type(error).__name__)
-    return True
+def _ask(desk: Desk, order: Order) -> None:
+    seen, _ = desk.submission.query_with_reply(order)
+    if seen is not None and order.state not in DECIDED and not desk.submission.is_current(order, seen):
+        # Race: the order's own run may have moved it since this answer, and its newer state wins.
+        with contextlib.suppress(IllegalTransition):
+            desk.submission.apply(order, seen)
+
+
+def _ask_user(desk: Desk, user_xid: str) -> None:
+    user = find_card_user(desk, user_xid)
+    if user is not None:
+        saw_card_user(desk.ledger, user_xid, user)
 
 
 def _receipt(notice: Notice) -> dict[str, str] | None:

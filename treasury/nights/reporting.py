@@ -22,6 +22,7 @@ from treasury.nights.sweep import RESUMED_MS
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.reconciliation.entries import Statement, StatementEntry, last_lines
+from treasury.reconciliation.scope import Scope
 from treasury.settings import os_user
 
 if TYPE_CHECKING:
@@ -60,12 +61,12 @@ def judge_sweep(
     from treasury.reconciliation.report import build_report
 
     scope = sweeps.sweep(desk.ledger, sweep_id).scope
+    sums, given = closing.closing_of(desk.ledger, sweep_id, scope), () if statement is None else statement.entries
     if statement is not None and scope.is_whole:
-        as_of = closing.closing_of(desk.ledger, sweep_id, scope).as_of
-        _check_takes_lines(desk.ledger, sweep_id, as_of, policy)
-        keep_statement(desk.ledger, sweep_id, as_of, statement, os_user())
-    report = build_report(read_input(desk, sweep_id, policy, () if statement is None else statement.entries), keep)
-    if report.night.scope.is_whole:  # a narrowed report shows, and changes nothing
+        _check_takes_lines(desk.ledger, sweep_id, sums.as_of, policy)
+        keep_statement(desk.ledger, sweep_id, sums.as_of, statement, os_user())
+    report = build_report(_read_input(desk, sweep_id, scope, sums, policy, given), keep)
+    if scope.is_whole:  # a narrowed report shows, and changes nothing
         record_breaks(desk.ledger, sweep_id, report.breaks)
     return report
 
@@ -90,8 +91,8 @@ def _month(policy: Policy, ms: int) -> str:
     return policy.day_of(ms)[:7]
 
 
-def read_input(
-    desk: Desk, sweep_id: int, policy: Policy, given: Sequence[StatementEntry] = ()
+def _read_input(
+    desk: Desk, sweep_id: int, scope: Scope, sums: closing.Closing, policy: Policy, given: Sequence[StatementEntry]
 ) -> "ReconciliationInput":
     """Read everything that the report of a sweep is made from; `given`: lines that it was given."""
     import pandas as pd
@@ -99,8 +100,6 @@ def read_input(
     from treasury.reconciliation.report import ReconciliationInput
 
     ledger = desk.ledger
-    scope = sweeps.sweep(ledger, sweep_id).scope
-    sums = closing.closing_of(ledger, sweep_id, scope)
     kept = kept_lines(ledger, sweep_id)
     if not scope.is_whole:  # it shows the lines that it was given, and keeps none
         kept = last_lines([*kept, *given])

@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import func, select
 
 from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
@@ -25,7 +25,7 @@ from treasury.ledger.made_reports import last_whole_report
 from treasury.ledger.policies import policy_in_force
 from treasury.ledger.stops import stops_in_force
 from treasury.money import canonical, exact
-from treasury.nights.sweep import read_balances, watched_currencies
+from treasury.nights.sweep import HOUR_MS, read_balances, watched_currencies
 from treasury.orders.states import Hold, State
 from treasury.payments.approving import lacking, why_stale
 from treasury.payments.desk import Desk
@@ -134,9 +134,6 @@ def _overdue(found: Mapping[str, Any], late_hours: float) -> Iterator[RequiredAc
         when = "was never made from this home" if backup is None else f"is {count_of(backup['days'], 'day')} old"
         since = None if backup is None else backup["last"]
         yield RequiredAction(f"the last backup {when}", OPERATOR, since, "treasury backup FILE")
-
-
-HOUR_MS = 3_600_000
 
 
 @exact
@@ -266,7 +263,7 @@ LIFTED = "a stop kept it back, and was lifted: it is sent when the run is starte
 def _unknown(desk: Desk, now: int) -> tuple[dict[str, Any], int | None]:
     """The number of orders whose outcome nobody knows, their runs, the age of the oldest, and when it was sent."""
     table, runs, count, oldest = schema.orders.c, list[str](), 0, None
-    query = select(table.run_key, func.count(), func.min(table.sent_at)).where(_is_unknown()).group_by(table.run_key)
+    query = select(table.run_key, func.count(), func.min(table.sent_at)).where(_IS_UNKNOWN).group_by(table.run_key)
     for run_key, orders, sent_at in desk.ledger.read(query):
         runs.append(run_key)
         count += orders
@@ -281,13 +278,12 @@ def _unknown(desk: Desk, now: int) -> tuple[dict[str, Any], int | None]:
     }, oldest
 
 
-def _is_unknown() -> ColumnElement[bool]:
-    return schema.orders.c.state.in_([State.UNKNOWN.value, State.SENDING.value])
+_IS_UNKNOWN = schema.orders.c.state.in_([State.UNKNOWN.value, State.SENDING.value])
 
 
 def old_unknowns(desk: Desk, hours: float) -> dict[str, int]:
     """Run key -> how many of its orders have been of unknown outcome for so many hours."""
-    old = _is_unknown() & (schema.orders.c.sent_at <= desk.ledger.now() - int(hours * HOUR_MS))
+    old = _IS_UNKNOWN & (schema.orders.c.sent_at <= desk.ledger.now() - int(hours * HOUR_MS))
     query = select(schema.orders.c.run_key, func.count()).where(old).group_by(schema.orders.c.run_key)
     return dict(desk.ledger.read(query.order_by(schema.orders.c.run_key)))
 
