@@ -145,11 +145,9 @@ PLAN = "plan "
 """Begins the subject of a decision about a plan. A maker's signature is about the run."""
 
 
-def with_maker(makers: str | None, maker: Maker | None) -> str | None:
+def with_maker(makers: str | None, maker: Maker) -> str:
     """The makers of a run as they are kept, with one more."""
     known = [] if makers is None else json.loads(makers)
-    if maker is None:
-        return makers
     said = [maker.name, maker.os_user, maker.is_listed, maker.is_signed]
     return json.dumps(known if said in known else [*known, said])
 

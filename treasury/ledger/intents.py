@@ -29,7 +29,7 @@ from treasury.ledger.opening import check_account
 from treasury.ledger.personal import personal_column
 from treasury.ledger.policies import check_policy
 from treasury.ledger.proposals import check_not_cancelled
-from treasury.ledger.replacements import forget_replaced, replaced_by, why_not_replaced
+from treasury.ledger.replacements import find_replaced, forget_replaced
 from treasury.ledger.seals import NOT_JUDGED, is_sealed, judged_by, seal, seal_new
 from treasury.money import ZERO, amount_text, exact
 from treasury.orders.quoting import masked_payload
@@ -257,10 +257,11 @@ def record_intents(
 def _check_replaced(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> dict[str, str]:
     """Row -> the identity of the payment that it replaces. Raises `InputError` for one that cannot be replaced."""
     wanted = {intent.row_ref: intent.replaces for intent in intents if intent.replaces is not None}
-    if problems := why_not_replaced(connection, ledger, run_key, wanted):
+    found, problems = find_replaced(connection, ledger, run_key, wanted)
+    if problems:
         row_ref, why = next(iter(problems.items()))
         raise InputError(f"run {run_key}, row {row_ref}: {wanted[row_ref]} {why}; nothing was sent")
-    return replaced_by(connection, ledger, wanted)
+    return found
 
 
 def check_bound(ledger: Ledger, run_key: str, intents: Iterable[Intent]) -> None:

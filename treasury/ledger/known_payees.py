@@ -157,8 +157,9 @@ def beside_last(connection: Connection, run_key: str, percent: Decimal) -> Besid
     alike = _alike(connection, run_key, len({each.payee for each in run})) if run else []
     if not alike:
         return None
-    last = _payments(connection, alike[0], may_be_paid(schema.orders))
-    return compare_runs(run, alike[0], last, [_debits(connection, each) for each in alike], percent)
+    found = [_payments(connection, each, may_be_paid(schema.orders)) for each in alike]
+    earlier = [sums_of((paid.debits, paid.debit) for paid in some) for some in found]
+    return compare_runs(run, alike[0], found[0], earlier, percent)
 
 
 def _waits_or_paid(table: Any) -> Any:
@@ -202,14 +203,6 @@ def _payments(connection: Connection, run_key: str, counts: Any) -> list[Payment
         fixed = (row.receive_currency, Decimal(row.receive_amount)) if fixes_receipt else (row.currency, debit)
         found.append(Payment(row.row_ref, row.payee, row.payee_name, *fixed, row.currency, debit))
     return found
-
-
-def _debits(connection: Connection, run_key: str) -> dict[str, Decimal]:
-    """Currency -> what a run may have debited for its payees."""
-    table = schema.orders.c
-    paid = (table.run_key == run_key) & table.payee.is_not(None) & may_be_paid(schema.orders)
-    rows = connection.execute(select(table.currency, table.amount, table.ceiling).where(paid))
-    return sums_of((row.currency, Decimal(row.amount or row.ceiling or 0)) for row in rows)
 
 
 def what_is_known(ledger: Ledger, run_key: str, intents: Iterable[Intent], duplicate_days: int) -> Known:

@@ -28,26 +28,18 @@ def identity_of(ledger: Ledger, order: Order) -> str:
     return reference_of(ledger, order, 1)
 
 
-def replaced_by(connection: Connection, ledger: Ledger, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Row -> the identity of the payment that it replaces.
-
-    `wanted`: row -> any request id of that payment, all of them of this ledger.
-    """
-    named = {row_ref: order_named(connection, request_id) for row_ref, request_id in wanted.items()}
-    return {row_ref: identity_of(ledger, order) for row_ref, order in named.items() if order is not None}
-
-
-def why_not_replaced(connection: Connection, ledger: Ledger, run_key: str, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Row -> why it cannot be paid instead of the payment that it names; only rows with such a reason.
+def find_replaced(
+    connection: Connection, ledger: Ledger, run_key: str, wanted: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return row -> the identity of the payment that it replaces; and row -> why it cannot be paid instead of it.
 
     `wanted`: row -> the request id that it names.
     """
-    found: dict[str, str] = {}
-    taken: dict[str, str] = {}
+    found, problems, taken = dict[str, str](), dict[str, str](), dict[str, str]()
     for row_ref, request_id in wanted.items():
         old = order_named(connection, request_id)
         if old is None:
-            found[row_ref] = "is no payment of this ledger: copy it from remaining.csv, or leave it blank"
+            problems[row_ref] = "is no payment of this ledger: copy it from remaining.csv, or leave it blank"
             continue
         identity = identity_of(ledger, old)
         why = _why_not(connection, run_key, row_ref, old, identity)
@@ -55,8 +47,9 @@ def why_not_replaced(connection: Connection, ledger: Ledger, run_key: str, wante
             why = f"is the payment that row {taken[identity]} replaces already: a payment is replaced once"
         taken.setdefault(identity, row_ref)
         if why is not None:
-            found[row_ref] = why
-    return found
+            problems[row_ref] = why
+        found[row_ref] = identity
+    return found, problems
 
 
 def _why_not(connection: Connection, run_key: str, row_ref: str, old: Order, identity: str) -> str | None:

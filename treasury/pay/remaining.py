@@ -8,7 +8,7 @@ from pathlib import Path
 from treasury.errors import InputError, InvalidRows, InvalidSheet, RowProblem
 from treasury.files import copy_file, write_json
 from treasury.ledger.debits import recorded_debits
-from treasury.ledger.replacements import KEPT_DAYS, remaining_orders, why_not_replaced
+from treasury.ledger.replacements import KEPT_DAYS, find_replaced, remaining_orders
 from treasury.orders.rows import WAYS, LeftOut, PayoutRow, Route
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
@@ -34,7 +34,7 @@ def not_replaceable(desk: Desk, plan: PayoutPlan) -> list[RowProblem]:
     wanted = {row.row_ref: row.replaces for row in plan.rows if row.replaces is not None}
     if not wanted:
         return []
-    found = desk.ledger.look(lambda connection: why_not_replaced(connection, desk.ledger, plan.run_key, wanted))
+    found = desk.ledger.look(lambda connection: find_replaced(connection, desk.ledger, plan.run_key, wanted)[1])
     return [
         RowProblem(row.line, row.row_ref, "replaces", found[row.row_ref], row.replaces, code="not_replaceable")
         for row in plan.rows
