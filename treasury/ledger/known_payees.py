@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, case, func, or_, select
@@ -157,9 +158,10 @@ def beside_last(connection: Connection, run_key: str, percent: Decimal) -> Besid
     alike = _alike(connection, run_key, len({each.payee for each in run})) if run else []
     if not alike:
         return None
-    found = [_payments(connection, each, may_be_paid(schema.orders)) for each in alike]
-    earlier = [sums_of((paid.debits, paid.debit) for paid in some) for some in found]
-    return compare_runs(run, alike[0], found[0], earlier, percent)
+    last = _payments(connection, alike[0], may_be_paid(schema.orders))
+    others = (_payments(connection, each, may_be_paid(schema.orders)) for each in alike[1:])
+    earlier = [sums_of((paid.debits, paid.debit) for paid in some) for some in chain((last,), others)]
+    return compare_runs(run, alike[0], last, earlier, percent)
 
 
 def _waits_or_paid(table: Any) -> Any:
