@@ -27,7 +27,7 @@ from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, no_key
-from treasury.ledger.database import CLOSED, OPEN_IT, open_engine, serialize, sqlite_file
+from treasury.ledger.database import CLOSED, OPEN_IT, in_a_line, open_engine, serialize, sqlite_file
 from treasury.ledger.migrations import check_readable, last_reader, read_meta, tables_of
 from treasury.private_files import make_folder, read_private, why_unread
 from treasury.settings import Settings
@@ -161,7 +161,7 @@ def _as_configuration(what: str) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise ConfigurationError(f"{what}: {error.orig}") from None
+        raise ConfigurationError(f"{what}: {in_a_line(error)}") from None
     except sqlite3.Error as error:
         why = f": {OPEN_IT}" if str(getattr(error, "sqlite_errorname", "")).startswith(CLOSED) else ""
         raise ConfigurationError(f"{what}: {error}{why}") from None

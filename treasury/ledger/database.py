@@ -21,6 +21,7 @@ from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import ConfigurationError, DiskFull, LedgerLost
+from treasury.ledger import sessions
 from treasury.ledger.continuity import LedgerToken, SeenFile
 from treasury.ledger.mapping import TABLES, with_columns
 from treasury.ledger.statements import RowChange, S, change_all, change_one, insert_all
@@ -32,16 +33,6 @@ _Item = tuple[Callable[[Connection], Any], Deliver]
 
 SERIAL_LOCK = 7_265_001
 """PostgreSQL advisory lock that serializes making tables, judging intents and beginning epochs."""
-
-KEEPALIVES = {
-    "keepalives_idle": 60,
-    "keepalives_interval": 15,
-    "keepalives_count": 4,
-    "tcp_user_timeout": 120_000,
-}
-"""Of a connection to PostgreSQL: after two minutes of silence the other side is gone. By default it takes two hours.
-
-The last one, in milliseconds, is about what was sent and not received."""
 
 OPEN_SECONDS = 60.0
 """How long one process waits for another that opens or writes the same file."""
@@ -104,7 +95,8 @@ def open_engine(url: str, *, writes: bool) -> Engine:
         engine = create_engine(
             parsed.set(drivername="postgresql+psycopg"),
             pool_size=4,
-            connect_args={name: value for name, value in KEEPALIVES.items() if name not in parsed.query},
+            connect_args=sessions.connect_args(parsed.query),
+            isolation_level=sessions.ISOLATION,
             execution_options={"compiled_cache": _COMPILED["postgresql"]},
         )
     except (ArgumentError, NoSuchModuleError) as error:
@@ -112,21 +104,11 @@ def open_engine(url: str, *, writes: bool) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SET synchronous_commit TO on")  # whatever the server's default is
-            names = [f"tcp_{name.removeprefix('tcp_')}" for name in KEEPALIVES]
-            # At the server's end, too: what a machine that is gone held is let go.
-            cursor.execute(_SET_IF_KNOWN, (names, list(map(str, KEEPALIVES.values()))))
-        connection.commit()
+        sessions.configure(connection)
+        if writes:  # what such a database holds by now is still read, and backed up
+            sessions.check_encoding(connection)
 
     return engine
-
-
-_SET_IF_KNOWN = (
-    "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS given (name, value)"
-    " JOIN pg_settings USING (name)"
-)
-"""PostgreSQL 11 knows no `tcp_user_timeout`."""
 
 
 def _open_sqlite(url: str, *, writes: bool) -> Engine:
@@ -269,15 +251,21 @@ def group_of(connection: Connection) -> Group:
 def unusable(what: str, error: DBAPIError, file: Path | None = None) -> ConfigurationError:
     """Return what a failure of the ledger's database means: `opened`, `read` or `written` is what it cannot be. `file`:
     the ledger's, if it has one."""
-    said = {getattr(error.orig, name, None) for name in ("sqlite_errorname", "sqlstate")}
-    if said & FULL:
-        return DiskFull(str(error.orig))
+    codes, said = {getattr(error.orig, name, None) for name in ("sqlite_errorname", "sqlstate")}, in_a_line(error)
+    if codes & FULL:
+        return DiskFull(said)
     says_away = isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") in AWAY
     if what != "opened" and (error.connection_invalidated or says_away):  # it was there when it was opened
-        return LedgerLost(str(error.orig))
-    if file is not None and any(str(name).startswith(CLOSED) for name in said):
-        return ConfigurationError(f"the ledger {file} cannot be {what}: {error.orig}: {OPEN_IT}")
-    return ConfigurationError(f"the ledger cannot be {what}: {error.orig}")
+        return LedgerLost(said)
+    if file is not None and any(str(name).startswith(CLOSED) for name in codes):
+        return ConfigurationError(f"the ledger {file} cannot be {what}: {said}: {OPEN_IT}")
+    return ConfigurationError(f"the ledger cannot be {what}: {said}{OWN_IT if codes & NO_RIGHT else ''}")
+
+
+def in_a_line(error: DBAPIError) -> str:
+    """Return what a database said, without the statement that PostgreSQL says it about."""
+    said = getattr(getattr(error.orig, "diag", None), "message_primary", None)
+    return str(said or error.orig)
 
 
 AWAY = {None, "57P01", "57P02", "57P03"}
@@ -285,6 +273,11 @@ AWAY = {None, "57P01", "57P02", "57P03"}
 
 FULL = {"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "53100"}
 """Names that SQLite and PostgreSQL give a disk that is full; of SQLite the second one when a ledger is opened."""
+
+NO_RIGHT = {"42501"}
+"""Code of PostgreSQL where a user lacks a right; since version 15 only a database's owner makes tables in it."""
+
+OWN_IT = ": the user of TREASURY_LEDGER_URL has to make and change tables there (ALTER DATABASE name OWNER TO user)"
 
 CLOSED = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
 """Begin the names that SQLite gives a file or folder that is read-only, or somebody else's."""
@@ -431,7 +424,7 @@ class Writer:
     def _fail(self, group: list[_Item], error: Exception) -> None:
         """Handle a group that was rolled back: try its steps one by one, so that one failure does not affect others."""
         if isinstance(error, DBAPIError) and error.connection_invalidated:
-            self._lost = LedgerLost(str(error.orig))
+            self._lost = LedgerLost(in_a_line(error))
         if len(group) > 1:
             for item in group:
                 self._commit([item])

@@ -29,7 +29,7 @@ from treasury.ledger.backup import (
     sync,
     token_files,
 )
-from treasury.ledger.database import sqlite_file
+from treasury.ledger.database import in_a_line, sqlite_file
 from treasury.ledger.migrations import RESTORING, read_meta, set_meta
 from treasury.private_files import make_folder
 from treasury.settings import Settings
@@ -112,7 +112,7 @@ def _ledger_in_the_way(url: str) -> tuple[list[str], str | None]:
             names = [f"tables {', '.join(tables)} in the database of TREASURY_LEDGER_URL"] if tables else []
             return names, read_meta(connection).get(RESTORING)
     except DBAPIError as error:
-        raise ConfigurationError(f"the ledger cannot be opened: {error.orig}") from None
+        raise ConfigurationError(f"the ledger cannot be opened: {in_a_line(error)}") from None
 
 
 def _place_ledger(settings: Settings, backup: Backup, clock: Clock) -> None:
@@ -154,4 +154,5 @@ def _finish(url: str) -> None:
         with connected(url, writes=True) as connection:
             set_meta(connection, {RESTORING: None})
     except (DBAPIError, sqlite3.Error) as error:
-        raise ConfigurationError(f"the restore cannot be finished: {error}; give the same backup again") from None
+        said = in_a_line(error) if isinstance(error, DBAPIError) else error
+        raise ConfigurationError(f"the restore cannot be finished: {said}; give the same backup again") from None
