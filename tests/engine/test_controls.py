@@ -296,6 +296,18 @@ def test_a_name_that_nobody_sees_is_none(open_desk: OpenDesk, start_sandbox: Any
         adopt_policy(desk.ledger, policy, "policy", by=name, os_user="ada")
 
 
+@pytest.mark.both_databases
+def test_a_name_is_no_longer_than_the_ledger_keeps_it(open_desk: OpenDesk, start_sandbox: Any) -> None:
+    """SQLite kept it all the same; on PostgreSQL the command ended without saying what was too long."""
+    desk = open_desk(start_sandbox().base_url)
+    stop_sending(desk.ledger, "N" * 100, "why")
+    with pytest.raises(InputError, match="may have 100 characters, and this one has 101: NNN"):
+        stop_sending(desk.ledger, "N" * 101, "why")
+    policy = parse_policy({"payouts": {"max_per_run": {"USDT": "1"}}}, "policy")
+    with pytest.raises(InputError, match="may have 100 characters"):
+        adopt_policy(desk.ledger, policy, "policy", by="N" * 101, os_user="ada")
+
+
 def test_a_stop_reaches_a_run_in_the_middle(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
     desk = open_desk(service.base_url)
     other = open_desk(service.base_url)

@@ -171,6 +171,14 @@ def test_every_problem_is_named_not_only_the_first(tmp_path: Path) -> None:
     ]
 
 
+def test_a_name_of_a_row_is_no_longer_than_the_ledger_keeps_it(tmp_path: Path) -> None:
+    """SQLite kept it all the same; on PostgreSQL its run ended where it was recorded."""
+    longest = "é" * 200
+    assert values(csv_file(tmp_path, f"ref,amount\n{longest},1\n")) == [(2, {"ref": longest, "amount": "1"})]
+    path = csv_file(tmp_path, f"ref,amount\nr1,1\n{longest}é,1\n")
+    assert problems(path) == [(3, "ref", "has 201 characters, and may have 200")]
+
+
 def test_problems_of_the_reader_and_of_the_caller_come_together_one_a_cell(tmp_path: Path) -> None:
     def judge(row: Row) -> None:
         if "amount" not in row.values:

@@ -85,6 +85,22 @@ def test_a_currency_that_is_written_otherwise_than_the_accounts_know_it_is_refus
         line(tmp_path, currency, "5", fee_currency)
 
 
+@pytest.mark.parametrize("column", ["order_no", "request_id", "currency", "fee_currency"])
+def test_what_is_longer_than_the_ledger_keeps_it_is_refused(column: str, tmp_path: Path) -> None:
+    """PostgreSQL refused what a report said of the line, and with it each later report."""
+    row = {"order_no": "n-1", "request_id": "r-1", "currency": "USDT", "fee_currency": "USDT", "amount": "5"}
+    file = tmp_path / "statement.csv"
+    for text, is_kept in (("U" * 40, True), ("U" * 201, False)):
+        file.write_text(f"{','.join(row)}\n{','.join((row | {column: text}).values())}\n")
+        if is_kept:
+            [entry] = read_statement(file, UTC).entries
+            assert getattr(entry, column) == text
+            continue
+        with pytest.raises(InvalidSheet) as refused:
+            read_statement(file, UTC)
+        assert [(each.column, "characters" in each.rule) for each in refused.value.problems] == [(column, True)]
+
+
 @pytest.mark.parametrize("style", ["yyyy-mm-dd hh:mm", "dd.mm.yyyy"])
 @pytest.mark.parametrize("written", ["2026-11-25 14:30:05", "2026-11-25 23:59:59", "2026-11-25"])
 def test_a_date_of_a_workbook_may_have_a_time(style: str, written: str, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from treasury.texts import UNSAFE, as_it_looks, count_of, is_clean
 PUBLIC_KEY = "ed25519:"
 """The beginning of a public key's text; the base64 of its 32 bytes follows (RFC 8032)."""
 
+MAX_NAME = 100
+"""Most characters of a person's name."""
 
 APPROVAL_HOURS = 72
 """How long an approval counts, unless the policy says otherwise."""
@@ -131,6 +133,8 @@ class People:
         for name, person in self.listed.items():
             if not (look := as_it_looks(name)) or not is_clean(name):
                 yield f"people: {name!r} is no name"
+            elif len(name) > MAX_NAME:
+                yield f"people: {name[:40]!r}... has {len(name)} characters, and a name may have {MAX_NAME}"
             elif look in looks:
                 yield f"people.{name}: looks like {looks[look]}; give each person a name that cannot be mistaken"
             looks[look] = name
@@ -153,7 +157,14 @@ def words_of(text: str) -> str:
 
 
 def names_somebody(text: str) -> bool:
-    """Tell whether a text names a person: it has letters or digits that an eye sees."""
+    """Tell whether a text names a person: it has letters or digits that an eye sees.
+
+    Raises `InputError` for one that is longer than the ledger keeps a name.
+    """
+    if len(text) > MAX_NAME:
+        raise InputError(
+            f"a person's name may have {MAX_NAME} characters, and this one has {len(text)}: {text[:40]}..."
+        )
     return bool(as_it_looks(text))
 
 

@@ -212,6 +212,8 @@ def asset_code(value: str) -> str:
     """Return a currency, or a pair of them, as it is. Raises `ValueError` for another spelling than the service has."""
     if not re.fullmatch(r"[A-Z0-9][A-Z0-9_.-]*", value, re.ASCII):
         raise ValueError("must be written in capitals, as the service lists it, for example USDT_TRC20")
+    if len(value) > MAX_CODE:
+        raise ValueError(f"has {len(value)} characters, and no code has more than {MAX_CODE}")
     return value
 
 

@@ -10,10 +10,14 @@ from decimal import Decimal
 from xml.etree import ElementTree
 
 from treasury.money import exact, format_amount, parse_amount
+from treasury.provider.fields import asset_code
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.entries import INCOMING, StatementEntry
 
 NO_REFERENCE = frozenset({"", "NONREF", "NOTPROVIDED", "NOTPROVIDED.", "KREF+", "EREF+"})
+
+MAX_REFERENCE = 70
+"""Most characters of a reference: twice what ISO 20022 allows."""
 
 MAX_PLACE_DIGITS = 6
 """Most digits of an entry's number that may be its place in the file alone: the next file has the same ones."""
@@ -150,9 +154,14 @@ def _signed(element: ElementTree.Element) -> tuple[Decimal, str]:
 
 def _amount_of(element: ElementTree.Element) -> tuple[Decimal, str]:
     amount = _child(element, "Amt")
-    if amount is None or not amount.get("Ccy"):
+    currency = "" if amount is None else amount.get("Ccy") or ""
+    if amount is None or not currency:
         raise NotAStatement(f"has a {_name(element)} without an amount and its currency (Amt Ccy)")
-    return _number(amount.text or ""), str(amount.get("Ccy"))
+    try:
+        asset_code(currency)
+    except ValueError as error:
+        raise NotAStatement(f"has a currency that is none: {currency[:MAX_REFERENCE]!r} {error}") from None
+    return _number(amount.text or ""), currency
 
 
 def _name(element: ElementTree.Element) -> str:
@@ -253,7 +262,12 @@ def _nearest(booked: str, valued: date) -> date:
 
 
 def _first(*names: str) -> str | None:
-    return next((name.strip() for name in names if name.strip() not in NO_REFERENCE), None)
+    found = next((name.strip() for name in names if name.strip() not in NO_REFERENCE), None)
+    if found is not None and len(found) > MAX_REFERENCE:
+        raise NotAStatement(
+            f"has a reference of {len(found)} characters, {found[:MAX_REFERENCE]}...: no bank's is as long"
+        )
+    return found
 
 
 def _number(text: str) -> Decimal:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from treasury.concurrency.batches import Packed
 from treasury.errors import InvalidFields, InvalidRows, InvalidSheet, Problem, RowProblem, UnknownHeaders
 from treasury.orders.rows import LeftOut
+from treasury.provider.fields import MAX_ID
 from treasury.provider.operation import Operation
 from treasury.sheets.cell_texts import (
     EXAMPLE,
@@ -28,6 +29,7 @@ from treasury.sheets.cells import HEADER_WITHIN, BadCell, Cell, Line, Table, Typ
 from treasury.sheets.file_lines import read_table
 from treasury.sheets.headers import Header, Layout, Mappings, find_header
 from treasury.sheets.hidden_ranges import MERGED, SHOWN_BY_RULE, hidden_in_ranges
+from treasury.texts import cut_text
 
 PLACEHOLDER = "0"
 """Stands for the reference, which only the run knows, while a row is judged."""
@@ -282,6 +284,9 @@ def _check_key(problems: list[RowProblem], row: Row, key: str, seen: dict[str, i
     if not row.ref:
         problems.append(RowProblem(row.line, None, key, "is required", code="required"))
         return
+    if len(row.ref) > MAX_ID:
+        rule = f"has {len(row.ref)} characters, and may have {MAX_ID}"
+        problems.append(RowProblem(row.line, cut_text(row.ref, MAX_ID), key, rule, code="too_long"))
     first = seen.setdefault(row.ref, row.line)
     if first != row.line:
         problems.append(

@@ -10,7 +10,7 @@ from typing import TypeVar
 from treasury.errors import InvalidFields, InvalidSheet, Problem, RowProblem
 from treasury.money import format_amount, parse_amount
 from treasury.private_files import read_bounded
-from treasury.provider.fields import asset_code
+from treasury.provider.fields import MAX_ID, asset_code
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.entries import Numbers, Statement, StatementEntry
 from treasury.sheets.bank_files import NotAStatement, is_camt, is_mt940, read_camt, read_mt940
@@ -95,6 +95,9 @@ def _entry(row: Row, zone: tzinfo, negative: set[int], first: int) -> StatementE
     values, problems = row.values, []
     if first != row.line:
         problems.append(Problem("order_no", f"is the same as in row {first}", repr(row.ref), code="twice"))
+    if len(values.get("request_id", "")) > MAX_ID:
+        rule = f"has {len(values['request_id'])} characters, and may have {MAX_ID}"
+        problems.append(Problem("request_id", rule, code="too_long"))
     if "currency" not in values:
         problems.append(Problem("currency", "is required"))
     if values.keys().isdisjoint({"amount", "order_amount"}):
