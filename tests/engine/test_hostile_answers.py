@@ -12,13 +12,16 @@ import pytest
 from tests.engine.hostile import HOSTILE, answer
 from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay, results, sheet
+from treasury.call.calls import send_operation, submit_operation
 from treasury.cards.provisioning import provision_user
+from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.seen_card_users import card_users, saw_card_user
 from treasury.payments.desk import Desk
 from treasury.provider.card_users import CardUserRecord
 from treasury.provider.client import Client
 from treasury.provider.engine import EngineLimits
+from treasury.provider.orders import Pay, Withdraw
 from treasury.sheets.card_users_sheet import CardUserRow
 from treasury.texts import UNSAFE
 
@@ -179,6 +182,41 @@ def test_card_users_that_fit_no_column_are_failed_questions(
     report = night(desk, tmp_path / "night", files=True)
     assert [each["class"] for each in report["breaks"]] == ["query_failed"] * len(users)
     assert {each.user_id for each in card_users(desk.ledger) if each.user_xid != "good"} == {"1"}
+
+
+@pytest.mark.both_databases
+def test_card_users_with_long_names_are_asked_about(
+    open_desk: OpenDesk, service: PlannedService, tmp_path: Path
+) -> None:
+    """No night ended on PostgreSQL once there was one of more than 54 characters."""
+    desk = hurried(open_desk(service.base_url))
+    names = [f"{'tenant:' * 20}{number}" for number in range(2)]
+    for user_xid in names:
+        saw_card_user(desk.ledger, user_xid, CardUserRecord(user_id="1", kyc_status="2", kyc_level="LEVEL-1"))
+
+    def user(body: Mapping[str, Any]) -> tuple[int, Any]:
+        return 200, {"code": 200, "message": "", "data": {"user_xid": body["user_xid"], "kyc_status": "4"}}
+
+    service.plan(CARD_USER, user)
+    for _ in range(2):
+        report = night(desk, tmp_path / "night", files=True)
+        assert [each["class"] for each in report["breaks"]] == ["kyc_refused"] * 2
+        assert len({each["id"] for each in report["breaks"]}) == 2
+
+
+@pytest.mark.both_databases
+def test_a_reference_is_no_longer_than_the_ledger_keeps_it(open_desk: OpenDesk, service: PlannedService) -> None:
+    """SQLite kept it all the same; on PostgreSQL no payment under it left, nor did a night with such a pay-in end."""
+    desk = hurried(open_desk(service.base_url))
+    sent = {"currency": "USDT_TRC20", "amount": "10", "customer_ref_id": "c"}
+    address = {"address": "TVk631BotbQQSHGAUSRhDKGzHomE8EyrCW"}
+    made = {"payment_method": "on_line", "product_name": "tea"}
+    for name in ("r" * 65, "r" * 200):
+        with pytest.raises(InputError, match="request_id: must be at most 64 characters"):
+            submit_operation(desk, Withdraw.model_validate({"request_id": name, **sent, **address}))
+        with pytest.raises(InputError, match="request_id: must be at most 64 characters"):
+            send_operation(desk, Pay.model_validate({"request_id": name, **sent, **made}))
+    assert service.sent_to("/v1/order/withdraw") == service.sent_to("/v1/order/pay") == []
 
 
 USER = CardUserRow(line=2, user_xid="u-1", email="ann@example.com", user_name=None, level_name=None)

@@ -18,6 +18,9 @@ from sqlalchemy.schema import SchemaItem
 
 VERSION = "107"
 
+MAX_REQUEST_ID = 64
+"""Most characters of a request id, and of what stands in its place."""
+
 metadata = MetaData()
 
 _Id = BigInteger().with_variant(Integer, "sqlite")
