@@ -135,10 +135,8 @@ def say_waiting_plans(ledger: Ledger) -> str:
 def say_last_runs(ledger: Ledger) -> str:
     """How long ago the last run of each kind was recorded, and the last reconciliation made."""
     runs, reports = schema.runs.c, schema.reports.c
-    ages = [
-        f"last {row.kind} {_age(ledger, row.newest)} ago"
-        for row in ledger.read(select(runs.kind, func.max(runs.created_at).label("newest")).group_by(runs.kind))
-    ]
+    newest = select(runs.kind, func.max(runs.created_at).label("newest")).group_by(runs.kind).order_by(runs.kind)
+    ages = [f"last {row.kind} {_age(ledger, row.newest)} ago" for row in ledger.read(newest)]
     [[night]] = ledger.read(select(func.max(reports.as_of)))
     return "; ".join(
         [*ages, "no reconciliation yet" if night is None else f"last reconciliation {_age(ledger, night)} ago"]

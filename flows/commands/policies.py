@@ -99,10 +99,12 @@ def _warnings(desk: Desk, policy: Policy, before: Adopted | None) -> Iterator[st
     yield from _calendar_warnings(policy)
     yield from left_open(policy)
     if policy.listed and not policy.changes.approvals:
-        changers = ", ".join(policy.listed.with_right(Right.CHANGE_POLICY))
+        changers = policy.listed.with_right(Right.CHANGE_POLICY)
+        named = f"each of {', '.join(changers)}" if len(changers) > 1 else changers[0]
+        others = "" if len(changers) > 1 else ", and let another person change_policy, too"
         yield (
-            f"each of {changers} may change every limit of this policy alone; to have another person agree, write "
-            "[changes] approvals = 1"
+            f"{named} may change every limit of this policy alone; to have another person agree, write [changes] "
+            f"approvals = 1{others}"
         )
     plans = [plan.run_key for plan in waiting_plans(desk.ledger) if not is_policy_key(plan.run_key)]
     if plans and (before is None or before.version != policy.version):

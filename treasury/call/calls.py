@@ -11,7 +11,6 @@ from treasury.addresses import problems_of_destination
 from treasury.approving.tokens import Token
 from treasury.collect.expected_receipts import expecting
 from treasury.errors import InputError, LimitExceeded, RunHeld, RunKeyConflict
-from treasury.ledger import schema
 from treasury.ledger.approved_plans import lapsed_plan, propose_again, why_lapsed
 from treasury.ledger.intents import IntentRules, check_bound, commit_plan, newest_order, payee_hashes
 from treasury.ledger.obligations import traded_on
@@ -100,10 +99,8 @@ def _check_reference(desk: Desk, operation: Operation[Any]) -> None:
 def _check_readable(operation: Operation[Any]) -> None:
     """Refuse a reference by which no answer could be read: what was sent under it would stay unknown for ever."""
     name = str(operation.reference_value)
-    is_order = operation.effect is Effect.MOVES_MONEY or isinstance(operation, Pay)
-    most = schema.MAX_REQUEST_ID if is_order else MAX_ID
-    if len(name) > most or not is_clean(name) or name != name.strip():
-        rule = f"must be at most {most} characters, none of them hidden, without a space before or after them"
+    if len(name) > MAX_ID or not is_clean(name) or name != name.strip():
+        rule = f"must be at most {MAX_ID} characters, none of them hidden, without a space before or after them"
         raise InputError(f"{operation.operation_name()}: {operation.reference}: {rule}; nothing was sent")
 
 

@@ -1,4 +1,7 @@
-"""Tables of the ledger, for both SQLite and PostgreSQL. Times are Unix milliseconds, amounts decimal text."""
+"""Tables of the ledger, for both SQLite and PostgreSQL. Times are Unix milliseconds, amounts decimal text.
+
+Texts have no length here, for only PostgreSQL would keep it: whoever reads them from outside bounds them.
+"""
 
 from sqlalchemy import (
     BigInteger,
@@ -9,7 +12,6 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    String,
     Table,
     Text,
     UniqueConstraint,
@@ -17,9 +19,6 @@ from sqlalchemy import (
 from sqlalchemy.schema import SchemaItem
 
 VERSION = "107"
-
-MAX_REQUEST_ID = 64
-"""Most characters of a request id, and of what stands in its place."""
 
 metadata = MetaData()
 
@@ -34,7 +33,7 @@ def _numbered(name: str, *parts: SchemaItem) -> Table:
 meta = Table(
     "meta",
     metadata,
-    Column("key", String(40), primary_key=True),
+    Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
 """Schema version, the account this ledger is bound to, the fingerprint of its payload key."""
@@ -42,12 +41,12 @@ meta = Table(
 runs = Table(
     "runs",
     metadata,
-    Column("run_key", String(200), primary_key=True),
-    Column("kind", String(40), nullable=False),
+    Column("run_key", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("plan", Text, nullable=False),
-    Column("plan_sha256", String(64), nullable=False),
-    *(Column(name, String(64)) for name in ("policy", "checksum")),
+    Column("plan_sha256", Text, nullable=False),
+    *(Column(name, Text) for name in ("policy", "checksum")),
     Column("makers", Text),
 )
 """Runs. `policy`: the version of the policy in force that what waits of it was judged by last. `checksum`: keyed, over
@@ -56,40 +55,40 @@ system, whether that person is listed, and whether a key signed."""
 
 orders = _numbered(
     "orders",
-    Column("run_key", String(200), ForeignKey("runs.run_key"), nullable=False),
-    Column("row_ref", String(200), nullable=False),
-    Column("operation", String(60), nullable=False),
+    Column("run_key", Text, ForeignKey("runs.run_key"), nullable=False),
+    Column("row_ref", Text, nullable=False),
+    Column("operation", Text, nullable=False),
     Column("generation", Integer, nullable=False, default=1),
-    Column("request_id", String(64), nullable=False, unique=True),
-    Column("state", String(10), nullable=False),
+    Column("request_id", Text, nullable=False, unique=True),
+    Column("state", Text, nullable=False),
     Column("doubtful", Boolean, nullable=False, default=False),
     Column("sends", Integer, nullable=False, default=0),
-    Column("meaning", String(64), nullable=False),
+    Column("meaning", Text, nullable=False),
     Column("payload", LargeBinary),
     Column("masked", Text, nullable=False),
-    Column("alike", String(64)),
+    Column("alike", Text),
     Column("absences_needed", Integer, nullable=False, default=0),
-    Column("currency", String(40)),
-    Column("amount", String(64)),
-    Column("receive_currency", String(40)),
-    *(Column(name, String(64)) for name in ("receive_amount", "fee")),
-    Column("fee_currency", String(40)),
-    Column("rate", String(64)),
-    *(Column(name, String(200)) for name in ("order_no", "confirmation")),
+    Column("currency", Text),
+    Column("amount", Text),
+    Column("receive_currency", Text),
+    *(Column(name, Text) for name in ("receive_amount", "fee")),
+    Column("fee_currency", Text),
+    Column("rate", Text),
+    *(Column(name, Text) for name in ("order_no", "confirmation")),
     Column("status", Integer),
-    Column("code", String(40)),
+    Column("code", Text),
     Column("reason", Text),
     Column("created_at", BigInteger, nullable=False),
     *(Column(name, BigInteger) for name in ("sent_at", "final_at", "asked_at", "absent_since")),
-    Column("first_answer", String(40)),
-    Column("hold_kind", String(20)),
-    Column("released", String(100)),
-    Column("counted_on", String(10)),
-    *(Column(name, String(64)) for name in ("ceiling", "payee", "payee_name")),
+    Column("first_answer", Text),
+    Column("hold_kind", Text),
+    Column("released", Text),
+    Column("counted_on", Text),
+    *(Column(name, Text) for name in ("ceiling", "payee", "payee_name")),
     Column("personal", Text),
-    *(Column(name, String(64)) for name in ("checksum", "replaces", "told_fee")),
-    Column("told_fee_currency", String(40)),
-    Column("bound", String(64)),
+    *(Column(name, Text) for name in ("checksum", "replaces", "told_fee")),
+    Column("told_fee_currency", Text),
+    Column("bound", Text),
     UniqueConstraint("run_key", "row_ref"),
     Index("orders_by_state", "state"),
     Index("orders_by_alike", "alike"),
@@ -121,21 +120,21 @@ quotes = _numbered(
     "quotes",
     Column("order_id", _Id, ForeignKey("orders.id"), nullable=False, index=True),
     Column("generation", Integer, nullable=False),
-    Column("request_id", String(64), nullable=False, unique=True),
-    Column("quote", String(200)),
-    Column("pay_currency", String(40)),
-    Column("pay_amount", String(64)),
-    Column("receive_currency", String(40)),
-    *(Column(name, String(64)) for name in ("receive_amount", "fee")),
-    Column("fee_currency", String(40)),
-    Column("rate", String(64)),
+    Column("request_id", Text, nullable=False, unique=True),
+    Column("quote", Text),
+    Column("pay_currency", Text),
+    Column("pay_amount", Text),
+    Column("receive_currency", Text),
+    *(Column(name, Text) for name in ("receive_amount", "fee")),
+    Column("fee_currency", Text),
+    Column("rate", Text),
     Column("expires_at", BigInteger),
     Column("note", Text),
     Column("created_at", BigInteger, nullable=False),
-    Column("stage", String(10), nullable=False, default="asked"),
+    Column("stage", Text, nullable=False, default="asked"),
     Column("asks", Integer, nullable=False, default=0),
     *(Column(name, BigInteger) for name in ("ends_at", "service_ends_at")),
-    Column("checksum", String(64)),
+    Column("checksum", Text),
 )
 """Every quote ever asked for, lost ones included: a row stands before its request leaves.
 
@@ -148,7 +147,7 @@ confirmed; `ends_at`: when it has ended for certain, both by our clock; `service
 hosts = Table(
     "hosts",
     metadata,
-    Column("host", String(64), primary_key=True),
+    Column("host", Text, primary_key=True),
     *(Column(name, BigInteger, nullable=False) for name in ("marks", "first_seen")),
 )
 """Machines that sent from this ledger, and how many sends each marked; their token files count the same."""
@@ -156,7 +155,7 @@ hosts = Table(
 seen_statuses = Table(
     "seen_statuses",
     metadata,
-    Column("operation", String(60), primary_key=True),
+    Column("operation", Text, primary_key=True),
     Column("status", Integer, primary_key=True),
     Column("first_seen", BigInteger, nullable=False),
 )
@@ -166,33 +165,33 @@ journal = _numbered(
     "journal",
     Column("order_id", _Id, ForeignKey("orders.id"), nullable=False, index=True),
     Column("at", BigInteger, nullable=False),
-    Column("event", String(20), nullable=False),
-    *(Column(name, String(10), nullable=False) for name in ("source", "target")),
-    Column("process", String(100), nullable=False),
+    Column("event", Text, nullable=False),
+    *(Column(name, Text, nullable=False) for name in ("source", "target")),
+    Column("process", Text, nullable=False),
     Column("cause", Text),
-    Column("code", String(40)),
+    Column("code", Text),
     Column("status", Integer),
 )
 """Append-only: every step of every order."""
 
 plans = _numbered(
     "plans",
-    Column("run_key", String(200), nullable=False, index=True),
-    Column("plan_sha256", String(64), nullable=False),
-    Column("maker", String(100), nullable=False),
+    Column("run_key", Text, nullable=False, index=True),
+    Column("plan_sha256", Text, nullable=False),
+    Column("maker", Text, nullable=False),
     Column("needed", Integer, nullable=False),
     Column("proposed_at", BigInteger, nullable=False),
     Column("content", Text),
-    Column("policy", String(64)),
-    Column("day", String(10)),
+    Column("policy", Text),
+    Column("day", Text),
     Column("number", Integer),
-    Column("ledger", String(64)),
-    Column("os_user", String(100)),
+    Column("ledger", Text),
+    Column("os_user", Text),
     Column("is_listed", Boolean),
     Column("token", Text),
     Column("shown", LargeBinary),
     Column("ends_at", BigInteger),
-    Column("checksum", String(64)),
+    Column("checksum", Text),
 )
 """Plans that were made here: who made them, and how many approvals they need. Of a rebalancing also the plan itself,
 JSON, the version of the policy and the business date it was made for.
@@ -205,8 +204,8 @@ see, encrypted, while it waits; `ends_at` when its approvals end at the latest. 
 payout_plans = Table(
     "payout_plans",
     metadata,
-    Column("id", String(64), primary_key=True),
-    Column("run_key", String(200), nullable=False),
+    Column("id", Text, primary_key=True),
+    Column("run_key", Text, nullable=False),
     Column("number", Integer, nullable=False),
     Column("made_at", BigInteger, nullable=False),
     Column("content", LargeBinary, nullable=False),
@@ -218,7 +217,7 @@ is the hash over everything in it, rows and making included."""
 payout_plan_rows = Table(
     "payout_plan_rows",
     metadata,
-    Column("plan_id", String(64), ForeignKey("payout_plans.id"), primary_key=True),
+    Column("plan_id", Text, ForeignKey("payout_plans.id"), primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("content", LargeBinary, nullable=False),
 )
@@ -226,24 +225,24 @@ payout_plan_rows = Table(
 
 notifications = _numbered(
     "notifications",
-    Column("digest", String(64), nullable=False, unique=True),
+    Column("digest", Text, nullable=False, unique=True),
     Column("received_at", BigInteger, nullable=False),
-    *(Column(name, String(200)) for name in ("request_id", "order_no", "order_type", "currency", "amount", "status")),
-    Column("taken", String(10), index=True),
+    *(Column(name, Text) for name in ("request_id", "order_no", "order_type", "currency", "amount", "status")),
+    Column("taken", Text, index=True),
 )
 """Notifications that the platform signed, once each. `digest`: keyed, over all that it says. `taken`: the place of
 what it names in this ledger, once the service was asked."""
 
 policies = _numbered(
     "policies",
-    Column("version", String(64), nullable=False),
+    Column("version", Text, nullable=False),
     *(Column(name, Text, nullable=False) for name in ("content", "source")),
-    *(Column(name, String(100), nullable=False) for name in ("adopted_by", "os_user")),
+    *(Column(name, Text, nullable=False) for name in ("adopted_by", "os_user")),
     *(Column(name, BigInteger, nullable=False) for name in ("adopted_at", "in_force_at")),
     Column("recovery", Boolean, nullable=False, default=False),
     Column("ended_at", BigInteger),
-    Column("ended_by", String(100)),
-    Column("checksum", String(64)),
+    Column("ended_by", Text),
+    Column("checksum", Text),
 )
 """Policies that were adopted, as JSON; the newest in effect is in force. `ended_at`: when a recovery was ended.
 `checksum`: keyed, over all that says what is in force."""
@@ -251,16 +250,16 @@ policies = _numbered(
 decisions = _numbered(
     "decisions",
     Column("at", BigInteger, nullable=False),
-    Column("verb", String(40), nullable=False, index=True),
-    Column("named", String(200), nullable=False, index=True),
+    Column("verb", Text, nullable=False, index=True),
+    Column("named", Text, nullable=False, index=True),
     Column("about", Text, nullable=False, index=True),
-    *(Column(name, String(100), nullable=False) for name in ("name", "os_user")),
+    *(Column(name, Text, nullable=False) for name in ("name", "os_user")),
     Column("is_alone", Boolean, nullable=False),
     Column("why", Text, nullable=False),
     Column("token", Text),
     Column("ends_at", BigInteger),
     Column("facts", Text),
-    Column("checksum", String(64), nullable=False),
+    Column("checksum", Text, nullable=False),
 )
 """Append-only: what people decided, each about one thing as it stood. A decision is taken back by a later one about it.
 
@@ -271,13 +270,13 @@ which a signature covers. `is_alone`: by whoever made it, because nobody else wa
 card_users = Table(
     "card_users",
     metadata,
-    Column("user_xid", String(200), primary_key=True),
-    Column("user_id", String(200)),
-    Column("kyc_status", String(20)),
-    Column("kyc_level", String(20)),
+    Column("user_xid", Text, primary_key=True),
+    Column("user_id", Text),
+    Column("kyc_status", Text),
+    Column("kyc_level", Text),
     Column("seen_at", BigInteger, nullable=False),
     *(Column(name, BigInteger) for name in ("first_at", "since", "passed_at")),
-    Column("passed_level", String(20)),
+    Column("passed_level", Text),
 )
 """Card users as last seen; KYC links are never stored. `since`: first seen so. `passed_level`: the highest one."""
 
@@ -291,7 +290,7 @@ sweeps = _numbered(
 answers = _numbered(
     "answers",
     Column("sweep_id", _Id, ForeignKey("sweeps.id"), nullable=False, index=True),
-    Column("request_id", String(64), nullable=False),
+    Column("request_id", Text, nullable=False),
     Column("order_id", _Id),
     Column("ledger_side", Text, nullable=False),
     Column("service_side", Text),
@@ -307,12 +306,12 @@ reports = Table(
     "reports",
     metadata,
     Column("sweep_id", _Id, ForeignKey("sweeps.id"), primary_key=True),
-    Column("books", String(200), nullable=False, index=True),
+    Column("books", Text, nullable=False, index=True),
     Column("as_of", BigInteger, nullable=False),
     Column("journal_id", BigInteger, nullable=False),
     Column("statement", Text, nullable=False),
     Column("written_at", BigInteger),
-    *(Column(name, String(64)) for name in ("checksum", "breaks")),
+    *(Column(name, Text) for name in ("checksum", "breaks")),
 )
 """Finished sweeps, of the orders of `books` up to the step `journal_id`; `written_at`: null while no file shows it.
 `checksum`: keyed, over what it says and covers, and the balances that were read; `breaks`: keyed, over its breaks, null
@@ -322,11 +321,11 @@ sweep_balances = Table(
     "sweep_balances",
     metadata,
     Column("sweep_id", _Id, ForeignKey("sweeps.id"), primary_key=True),
-    Column("currency", String(40), primary_key=True),
-    *(Column(name, String(64)) for name in ("before", "after")),
+    Column("currency", Text, primary_key=True),
+    *(Column(name, Text) for name in ("before", "after")),
     Column("note", Text),
     Column("refused", Boolean, nullable=False, default=False),
-    Column("frozen", String(64)),
+    Column("frozen", Text),
 )
 """Balances as the service showed them before and after a sweep, and how much of the last one was frozen; null where it
 did not."""
@@ -334,11 +333,11 @@ did not."""
 statement_lines = _numbered(
     "statement_lines",
     Column("sweep_id", _Id, ForeignKey("sweeps.id"), nullable=False, index=True),
-    Column("file", String(64), nullable=False),
-    Column("given_by", String(100), nullable=False),
+    Column("file", Text, nullable=False),
+    Column("given_by", Text, nullable=False),
     Column("given_at", BigInteger, nullable=False),
     Column("content", Text, nullable=False),
-    Column("checksum", String(64), nullable=False),
+    Column("checksum", Text, nullable=False),
 )
 """Lines of the statements that reports were given, as JSON. `file`: SHA-256 of its bytes; `given_by`: the user of the
 operating system; `given_at`: the time of the report. A line that says the same as the one before it is kept once.
@@ -348,36 +347,36 @@ breaks = Table(
     "breaks",
     metadata,
     Column("sweep_id", _Id, ForeignKey("sweeps.id"), primary_key=True),
-    Column("break_id", String(20), primary_key=True),
-    Column("subject", String(300), nullable=False),
-    Column("name", String(40), nullable=False),
-    Column("request_id", String(300)),
-    Column("currency", String(40)),
-    Column("amount", String(64)),
-    Column("difference", String(64), nullable=False),
+    Column("break_id", Text, primary_key=True),
+    Column("subject", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("request_id", Text),
+    Column("currency", Text),
+    Column("amount", Text),
+    Column("difference", Text, nullable=False),
     Column("evidence", Text, nullable=False),
-    *(Column(name, String(200)) for name in ("run_key", "row_ref")),
-    Column("operation", String(60)),
-    Column("order_no", String(200)),
+    *(Column(name, Text) for name in ("run_key", "row_ref")),
+    Column("operation", Text),
+    Column("order_no", Text),
     Column("first_seen", BigInteger, nullable=False),
-    Column("lifecycle", String(20), nullable=False),
+    Column("lifecycle", Text, nullable=False),
     Index("breaks_by_id", "break_id"),
 )
 """The breaks of each report, so that the next one knows which are new."""
 
 balances = _numbered(
     "balances",
-    Column("currency", String(40), nullable=False),
-    Column("available", String(64), nullable=False),
+    Column("currency", Text, nullable=False),
+    Column("available", Text, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
 )
 """Balances as the service showed them."""
 
 snapshots = _numbered(
     "snapshots",
-    Column("run_key", String(200), nullable=False, index=True),
+    Column("run_key", Text, nullable=False, index=True),
     Column("at", BigInteger, nullable=False, index=True),
-    Column("policy", String(64)),
+    Column("policy", Text),
     Column("content", Text, nullable=False),
 )
 """The basis of rebalancings and what they decided, JSON: snapshot, plan, a line for each asset; and a checksum."""

@@ -1,6 +1,5 @@
 """Sweeps in the ledger: both sides of every order, so that a report can be made again and a cut-off sweep resumed."""
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -399,17 +398,9 @@ def _quote_side(owner: Order, quote: Quote) -> dict[str, Any]:
     }
 
 
-def _name_of_card_user(user_xid: str) -> str:
-    """Return what stands for a card user in the place of a request id; a long one ends with its hash."""
-    name = f"card user {user_xid}"
-    if len(name) <= schema.MAX_REQUEST_ID:
-        return name
-    return f"{name[:40]} {hashlib.sha256(user_xid.encode()).hexdigest()[:20]}"
-
-
 def _card_user_side(user: Any) -> dict[str, Any]:
     return {
-        "request_id": _name_of_card_user(user.user_xid),
+        "request_id": f"card user {user.user_xid}",
         "operation": CARD_USER,
         "user_xid": user.user_xid,
         "kyc_status": user.kyc_status,
