@@ -1,5 +1,6 @@
 """Somebody hides what left otherwise behind rows that earlier reports counted: takes them out, or moves them."""
 
+import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -166,6 +167,19 @@ def test_breaks_that_are_taken_out_of_the_last_report_are_told(desk: Desk, tmp_p
     change(desk, delete(schema.breaks))
     report = night(desk, tmp_path / "2")
     assert {CLASS, "balance_gap"} == {each["class"] for each in report["breaks"]}
+
+
+def test_a_report_whose_sums_were_taken_out_or_spoilt_ends_no_later_one(desk: Desk, tmp_path: Path) -> None:
+    table = schema.reports
+    [(kept,)] = desk.ledger.read(select(table.c.statement))
+    sums = json.loads(kept)
+    others: list[Any] = [{key: value for key, value in sums.items() if key != name} for name in sums]
+    others += [None, [], "", {**sums, "flows": {"USDT_TRC20": {"arrived": "ten"}}}, {**sums, "lines": [{"sent": "1"}]}]
+    for number, other in enumerate(others):
+        change(desk, update(table).where(table.c.sweep_id == 1).values(statement=json.dumps(other)))
+        report = night(desk, tmp_path / f"{number}")
+        assert CLASS in {each["class"] for each in report["breaks"]}, other
+        clock_of(desk).move(DAY)
 
 
 def test_narrowed_reports_and_one_that_was_made_again_are_as_they_were_made(desk: Desk, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from treasury.ledger.kept_breaks import all_acceptances
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import IS_FOUND, OF_ALL_BOOKS, in_sequence, reports_before, shows_amount
 from treasury.ledger.receipts import came_not_before, credit_of, is_inside, receipt_answers
+from treasury.ledger.report_sums import read_sums
 from treasury.money import is_same_currency, stored_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.states import State
@@ -86,7 +87,8 @@ class _Reports:
         """Sweep id and time, Unix ms, of each."""
         self._on_top: list[frozenset[str]] = []
         for row in in_sequence(ledger.read(query)):
-            found = frozenset(json.loads(row.statement).get("fee_on_top", now))
+            kept = read_sums(row.statement).fee_on_top
+            found = frozenset(now) if kept is None else kept
             if self._on_top and found != self._on_top[-1]:
                 self._changes.append(len(self.made))
             self._steps.append(row.journal_id)

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -16,8 +16,6 @@ from treasury.ledger.account_sums import AccountSums, is_taken_over, landed_befo
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import (
-    COUNTED,
-    FOLLOWS,
     IS_WHOLE,
     IS_WRITTEN,
     OF_ALL_BOOKS,
@@ -29,6 +27,7 @@ from treasury.ledger.made_reports import (
     reports_before,
 )
 from treasury.ledger.receipts import counted_when_opened, reported_receipts, shown_receipts
+from treasury.ledger.report_sums import ReportSums, read_sums
 from treasury.ledger.snapshots import expected_receipts
 from treasury.money import amount_text, exact, format_amount, stored_amount
 from treasury.orders.states import OPEN, State
@@ -72,7 +71,7 @@ class Closing:
 
     as_of: int
     since: int | None
-    statement: list[StatementLine]
+    statement: Sequence[StatementLine]
     not_asked: int = 0
     """Orders that it did not ask about, because they have long been final."""
     by_age: str | None = None
@@ -133,7 +132,8 @@ def _close(
 ) -> bool:
     """End a sweep as `close_sweep` does; returns whether no other report was made since the one that it follows."""
     before, opened = last_report(ledger, scope, sweep_id), openings(ledger)
-    opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
+    kept = ReportSums() if before is None else read_sums(before.statement)
+    opening = {line.currency: line.closing_in_flight for line in kept.lines}
     first, since = (0, None) if before is None else (before.journal_id, before.as_of)
     as_of = ledger.now()  # Race: what is sent from here on is later than this report, even where it is read below
     with ledger.snapshot(between_steps=True) as stream:
@@ -150,10 +150,10 @@ def _close(
             sums.add_receipt(row, inside)
         for row in reported_receipts(stream, sweep_id, sums.later):
             sums.add_reported(row)
-        counted = count_since(stream, None if before is None else json.loads(before.statement))
+        counted = count_since(stream, kept)
         shared = shared_numbers(stream, sweep_id)
     drawn: dict[str, Any] = {"lines": [line.as_text() for line in statement], "flows": sums.said()}
-    drawn |= {COUNTED: counted, FOLLOWS: None if before is None else before.sweep_id}
+    drawn |= {"counted": counted, "follows": None if before is None else before.sweep_id}
     drawn |= {"fee_on_top": sorted(rules.fee_on_top), "debited_when": rules.entry("debited_when")}
     drawn |= {"shared": shared} if shared else {}
     if by_age is not None and (count := ledger.read(_not_asked(sweep_id))[0][0]):
@@ -178,7 +178,8 @@ def _add_open(stream: Stream, scope: Scope, sums: AccountSums) -> dict[str, Deci
 def _correct_fees(ledger: Ledger, stream: Stream, sweep_id: int, before: Any, sums: AccountSums) -> None:
     """Correct fees on top that earlier reports entered otherwise, or not, where there may be any."""
     fee_on_top, booked = sums.rules.fee_on_top, _fees_so_far(ledger, sweep_id, sums.opened)
-    earlier = json.loads(before.statement).get("fee_on_top", sorted(fee_on_top))
+    earlier = read_sums(before.statement).fee_on_top
+    earlier = fee_on_top if earlier is None else earlier
     if booked or fee_on_top or earlier:
         orders = schema.orders.c
         has_fee = orders.operation.in_(sorted(fee_on_top)) & orders.fee.is_not(None) & orders.amount.is_not(None)
@@ -198,17 +199,8 @@ def closing_of(ledger: Ledger, sweep_id: int, scope: Scope) -> Closing:
     """The sums of a sweep that has ended."""
     row = ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id))[0]
     before = last_report(ledger, scope, sweep_id)
-    since, said = None if before is None else before.as_of, json.loads(row.statement)
-    told = said.get("not_asked", 0), said.get("by_age"), said.get("shared", {})
-    return Closing(row.as_of, since, _lines(row.statement), *told)
-
-
-def _lines(statement: str) -> list[StatementLine]:
-    lines = []
-    for said in json.loads(statement)["lines"]:
-        amounts = {key: Decimal(value) for key, value in said.items() if key not in ("currency", "residual")}
-        lines.append(StatementLine(currency=said["currency"], **amounts))
-    return lines
+    since, said = None if before is None else before.as_of, read_sums(row.statement)
+    return Closing(row.as_of, since, said.lines, said.not_asked, said.by_age, said.shared)
 
 
 def _in_scope(scope: Scope) -> list[ColumnElement[bool]]:
@@ -293,8 +285,7 @@ def incomplete_currencies(ledger: Ledger) -> list[str]:
     rows = ledger.read(select(balances.currency, balances.refused).where(of_last))
     opened = openings(ledger) if rows else {}
     unread = {row.currency for row in rows if not row.refused or row.currency in opened}
-    lines = json.loads(last.statement)["lines"]
-    return sorted(unread | {line["currency"] for line in lines if Decimal(line.get("residual", 0))})
+    return sorted(unread | {line.currency for line in read_sums(last.statement).lines if line.residual})
 
 
 def _fees_so_far(ledger: Ledger, sweep_id: int, opened: Mapping[str, Any]) -> dict[str, Decimal]:
@@ -302,9 +293,9 @@ def _fees_so_far(ledger: Ledger, sweep_id: int, opened: Mapping[str, Any]) -> di
     booked: dict[str, Decimal] = defaultdict(Decimal)
     since = set[str]()
     for report in reports_before(ledger, sweep_id, OF_ALL_BOOKS):
-        flows = json.loads(report.statement)["flows"]
+        flows = read_sums(report.statement).flows
         for currency in since:
-            booked[currency] += Decimal(flows.get(currency, {}).get("fees", 0))
+            booked[currency] += flows.get(currency, Flows()).fees
         since |= {currency for currency, opening in opened.items() if opening.sweep_id == report.sweep_id}
     return {currency: fees for currency, fees in booked.items() if fees}
 
@@ -373,7 +364,7 @@ def balance_nights(ledger: Ledger, sweep_id: int | None = None) -> dict[str, lis
     """Every currency in each report of all orders (up to this sweep), oldest first; balances of whole ones alone."""
     made = reports_before(ledger, sweep_id, OF_ALL_BOOKS)
     made += ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id, OF_ALL_BOOKS))
-    rows = [(row, json.loads(row.statement)["flows"]) for row in made]
+    rows = [(row, read_sums(row.statement).flows) for row in made]
     wholes = {row.id for row in ledger.read(select(schema.sweeps.c.id).where(IS_WHOLE))}
     whole = [row.sweep_id for row in made if row.sweep_id in wholes]
     read: dict[tuple[int, str], Any] = {
@@ -382,17 +373,14 @@ def balance_nights(ledger: Ledger, sweep_id: int | None = None) -> dict[str, lis
         for row in ledger.read(select(schema.sweep_balances).where(schema.sweep_balances.c.sweep_id.in_(some)))
     }
     return {
-        currency: [_night(row.as_of, read.get((row.sweep_id, currency)), flows.get(currency)) for row, flows in rows]
+        currency: [
+            _night(row.as_of, read.get((row.sweep_id, currency)), flows.get(currency, Flows())) for row, flows in rows
+        ]
         for currency in sorted({currency for _, currency in read})
     }
 
 
-def _night(as_of: int, seen: Any | None, said: Mapping[str, Any] | None) -> Night:
-    stored: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else Decimal(value) if isinstance(value, str) else value
-        for name, value in (said or {}).items()
-    }
-    flows = Flows(**stored)
+def _night(as_of: int, seen: Any | None, flows: Flows) -> Night:
     if seen is None:
         return Night(as_of, None, flows=flows)
     before, after = stored_amount(seen.before), stored_amount(seen.after)

@@ -19,6 +19,7 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.report_sums import ReportSums, read_sums
 from treasury.ledger.snapshots import RECEIPT
 from treasury.orders.states import State
 from treasury.reconciliation.scope import Scope
@@ -61,9 +62,6 @@ IS_WHOLE = schema.sweeps.c.scope == Scope().as_text()
 IS_WRITTEN = schema.reports.c.written_at.is_not(None)
 """A report whose files were written: of any other one nobody read what it found."""
 
-COUNTED, FOLLOWS = "counted", "follows"
-"""Members of a report's sums: table -> `[last id, digest]`, and the sweep of the report that it follows."""
-
 _journal, _snapshots, _decisions, _lines = (
     table.c for table in (schema.journal, schema.snapshots, schema.decisions, schema.statement_lines)
 )
@@ -82,11 +80,11 @@ _ROWS: Mapping[str, Select[Any]] = {
 statements; acceptances. Who writes them holds `serialize`, so that none comes before one that was read."""
 
 
-def count_since(stream: Stream, before: Mapping[str, Any] | None) -> dict[str, list[Any]]:
+def count_since(stream: Stream, before: ReportSums) -> dict[str, list[Any]]:
     """Return table -> the id of its last row, and a digest of those since a report, whose sums are `before`."""
     counted = {}
     for name, query in _ROWS.items():
-        first, _ = _of(before or {}, name) or [None, ""]
+        first, _ = before.counted.get(name, (None, ""))
         last, digest = first, hashlib.blake2b(digest_size=16)
         for row in stream(_between(query, first, None)):
             _add(digest, row)
@@ -95,12 +93,12 @@ def count_since(stream: Stream, before: Mapping[str, Any] | None) -> dict[str, l
     return counted
 
 
-def changed_counts(stream: Stream, reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def changed_counts(stream: Stream, reports: Sequence[ReportSums]) -> Iterator[str]:
     """Yield, for each of these sums of reports, in their sequence, what is not as they counted it: nothing, or names
     of tables with what is there now."""
     changed: list[list[str]] = [[] for _ in reports]
     for name, query in _ROWS.items():
-        counts = [(place, *found) for place, each in enumerate(reports) if (found := _of(each, name)) is not None]
+        counts = [(place, *each.counted[name]) for place, each in enumerate(reports) if name in each.counted]
         if not counts:
             continue
         rows = iter(stream(_between(query, None, counts[-1][1] or 0)))
@@ -115,11 +113,6 @@ def changed_counts(stream: Stream, reports: Sequence[Mapping[str, Any]]) -> Iter
     return (" ".join(each) for each in changed)
 
 
-def _of(sums: Mapping[str, Any], name: str) -> list[Any] | None:
-    found: list[Any] | None = sums.get(COUNTED, {}).get(name)
-    return found
-
-
 def _between(query: Select[Any], first: int | None, last: int | None) -> Select[Any]:
     number = query.selected_columns[0]
     bounds = [number > first] if first is not None else []
@@ -130,19 +123,13 @@ def _add(digest: Any, row: Any) -> None:
     digest.update("\x1f".join(map(str, row)).encode() + b"\x1e")
 
 
-NUMBER = "number"
-"""Member of a report's sums: its place among the reports of all books that hold the same last step of the journal. No
-clock says that: one may be set back."""
-
-
 def in_sequence(rows: Iterable[Any]) -> list[Any]:
     """Sort reports into the sequence in which they were made; a sweep that began first may end last."""
     return sorted(rows, key=_place)
 
 
 def _place(row: Any) -> tuple[int, int, int, int]:
-    """Return the place of a report in the sequence; older ones have no number, so that their times say it."""
-    return row.journal_id, json.loads(row.statement).get(NUMBER, 0), row.as_of, row.sweep_id
+    return row.journal_id, read_sums(row.statement).number, row.as_of, row.sweep_id
 
 
 def has_ended(connection: Connection, sweep_id: int) -> bool:
@@ -173,8 +160,8 @@ def record_report(ledger: Ledger, row: Mapping[str, Any], before: Any | None) ->
         if made[-1:] and (before is None or made[-1].sweep_id != before.sweep_id):
             return False
         beside = connection.execute(select(reports.statement).where(reports.journal_id == row["journal_id"]))
-        number = 1 + max((json.loads(each.statement).get(NUMBER, 0) for each in beside), default=0)
-        numbered = {**row, "statement": json.dumps(json.loads(row["statement"]) | {NUMBER: number})}
+        number = 1 + max((read_sums(each.statement).number for each in beside), default=0)
+        numbered = {**row, "statement": json.dumps(json.loads(row["statement"]) | {"number": number})}
         sealed = {**numbered, "checksum": _seal(connection, ledger.key, [numbered])[0]}
         connection.execute(insert(schema.reports).values(**sealed))
         return True
@@ -243,12 +230,12 @@ def changed_reports(ledger: Ledger, sweep_id: int | None = None) -> dict[int, Ch
     made = reports_before(ledger, sweep_id, OF_ALL_BOOKS)
     made += ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id))
     seals = ledger.look(lambda connection: _seal(connection, ledger.key, [each._mapping for each in made]))
-    sums = [json.loads(row.statement) for row in made]
+    sums = [read_sums(row.statement) for row in made]
     with ledger.snapshot() as stream:
         counts, breaks = list(changed_counts(stream, sums)), _with_other_breaks(stream, ledger.key)
     for row, checksum, said, changed in zip(made, seals, sums, counts, strict=True):
         others = [changed, breaks.get(row.sweep_id)]
-        if row.checksum != checksum or said.get(FOLLOWS, before) != before or any(others):
+        if row.checksum != checksum or said.follows != before or any(others):
             now = ledger.key.checksum([row.checksum, checksum, before, *others])
             found[row.sweep_id] = ChangedReport(row.as_of, now[:8])
         before = row.sweep_id
