@@ -52,15 +52,15 @@ def test_of_two_payments_to_one_payee_one_is_held_whatever_isolation_is_the_defa
 def test_a_session_that_is_silent_is_not_ended_by_the_server(open_ledger: OpenLedger, ledger_url: str) -> None:
     """It carries the locks of the runs: each run ended as if the ledger had been lost, and none could be paid."""
     limits = ("idle_session_timeout", "idle_in_transaction_session_timeout", "statement_timeout", "lock_timeout")
-    set_by_default(ledger_url, **dict.fromkeys(limits, "20ms"))
+    set_by_default(ledger_url, **dict.fromkeys(limits, "400ms"))
     ledger = open_ledger()
     with ledger.hold("run"):
         commit(ledger, "a")
         with psycopg.connect(elsewhere(ledger_url, "postgres")) as watching:
-            watching.execute("SELECT pg_sleep(0.1)")
+            watching.execute("SELECT pg_sleep(0.6)")
         commit(ledger, "b", run_key="another")
     assert [order.row_ref for order in ledger.orders()] == ["a", "b"]
-    assert ledger.read(text("SELECT pg_sleep(0.1)"))
+    assert ledger.read(text("SELECT pg_sleep(0.6)"))
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
