@@ -179,6 +179,16 @@ class ConfigurationError(TreasuryError):
     """A key, account or setting is missing or wrong; nothing was sent."""
 
 
+class NotWrittenByUs(ConfigurationError):
+    """The ledger holds a value that this program never writes, so that nobody can say what it was."""
+
+    def __init__(self, value: object, place: str) -> None:
+        super().__init__(
+            f"the ledger holds {cut_text(str(value), MAX_CODE)!r} as {place}, which this program never writes: "
+            "somebody changed the database by hand; find out who did it, and restore a backup from before that"
+        )
+
+
 class DiskFull(ConfigurationError):
     """No more can be written; what left before stands in the ledger."""
 

@@ -3,8 +3,10 @@
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal, localcontext
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal, InvalidOperation, localcontext
 from typing import ParamSpec, TypeVar
+
+from treasury.errors import NotWrittenByUs
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -104,8 +106,11 @@ def format_amount(amount: Decimal) -> str:
 
 
 def stored_amount(text: str | None) -> Decimal | None:
-    """Read an amount that we wrote ourselves; None where none was known."""
-    return None if text is None else Decimal(text)
+    """Read an amount that we wrote ourselves; None where none was known. Raises `NotWrittenByUs`."""
+    try:
+        return None if text is None else Decimal(text)
+    except InvalidOperation:
+        raise NotWrittenByUs(text, "an amount") from None
 
 
 def amount_text(amount: Decimal | None) -> str | None:

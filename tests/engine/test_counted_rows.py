@@ -183,6 +183,28 @@ def test_a_report_whose_sums_were_taken_out_or_spoilt_ends_no_later_one(desk: De
         clock_of(desk).move(DAY)
 
 
+SPOILT = (
+    schema.orders.c.amount,
+    schema.orders.c.state,
+    schema.sweep_balances.c.after,
+    schema.breaks.c.difference,
+    schema.snapshots.c.content,
+)
+
+
+@pytest.mark.sqlite_alone
+@pytest.mark.parametrize("column", SPOILT, ids=str)
+def test_a_value_that_nobody_writes_is_said_to_be_so(column: Any, desk: Desk, tmp_path: Path) -> None:
+    """Every later night ended with a traceback."""
+    expect_receipt(desk.ledger, "invoice-1", {"currency": "USDT_TRC20", "amount": "10"})
+    take(desk, "by-hand", "10")
+    night(desk, tmp_path / "1")
+    change(desk, update(column.table).values({column.name: "spoilt"}))
+    clock_of(desk).move(DAY)
+    with pytest.raises(ConfigurationError, match=r"'spoilt' as .*somebody changed the database by hand"):
+        night(desk, tmp_path / "2")
+
+
 def test_narrowed_reports_and_one_that_was_made_again_are_as_they_were_made(desk: Desk, tmp_path: Path) -> None:
     night(desk, tmp_path / "1", Scope(window_days=3), accepts=False)
     last = sweep.stored_sweep(desk, Scope())

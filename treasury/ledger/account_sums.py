@@ -4,7 +4,6 @@ The second are open orders, those whose debit nobody knew when they were sent (s
 or had ended unpaid, and that the service pays all the same: their money may have moved before the ledger counts it.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from sqlalchemy import ColumnElement, Label, and_, exists, select
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.made_reports import IS_FOUND, Stream, last_answers, shows_amount
+from treasury.ledger.mapping import kept_json
 from treasury.ledger.receipts import credit_of, is_inside, is_later
 from treasury.money import ZERO, format_amount
 from treasury.orders.states import OPEN, State
@@ -48,7 +48,7 @@ def shown_when_opened(stream: Stream, opened: Mapping[str, Any]) -> dict[tuple[s
         query = select(answers.sweep_id, answers.order_id, answers.ledger_side, answers.service_side)
         query = query.where(answers.sweep_id.in_(sweeps), answers.order_id.in_(some), IS_FOUND)
         for row in stream(query):
-            ours, shown = json.loads(row.ledger_side), json.loads(row.service_side)
+            ours, shown = kept_json(row.ledger_side), kept_json(row.service_side)
             if ours["state"] not in _MOVES and shown.get("status") is not None:
                 found[row.sweep_id, row.order_id] = OrderStatus(shown["status"])
     return {
@@ -127,7 +127,7 @@ def unpriced_orders(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[s
     for row in rows:
         said = row if row.service_side is not None else before.get(row.request_id)
         if said is not None:
-            yield row, json.loads(said.service_side)
+            yield row, kept_json(said.service_side)
         elif row.ceiling is not None and row.state != State.SETTLED.value:
             yield row, {"seen_amount": row.ceiling}
         elif row.ceiling is not None and not row.is_told:

@@ -1,6 +1,5 @@
 """Entries of the balance accounts, read from the ledger: of orders, of what came in, and those that people made."""
 
-import json
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from treasury.ledger.closing import openings
 from treasury.ledger.kept_breaks import all_acceptances
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import IS_FOUND, OF_ALL_BOOKS, in_sequence, reports_before, shows_amount
+from treasury.ledger.mapping import kept_json
 from treasury.ledger.receipts import came_not_before, credit_of, is_inside, receipt_answers
 from treasury.ledger.report_sums import read_sums
 from treasury.money import is_same_currency, stored_amount
@@ -170,13 +170,13 @@ def receipt_bookings(ledger: Ledger, opened_at: Mapping[str, int]) -> Iterator[B
     """
     before: dict[str, Decimal] = {}
     for row in ledger.read(receipt_answers().where(IS_FOUND).order_by(schema.answers.c.id)):
-        ours, (currency, credited) = json.loads(row.ledger_side), credit_of(row)
+        ours, (currency, credited) = kept_json(row.ledger_side), credit_of(row)
         request_id = ours["request_id"]
         if currency in opened_at and is_inside(row, opened_at[currency]):
             continue
         moved, before[request_id] = credited - before.get(request_id, Decimal(0)), credited
         if moved and currency in opened_at and row.asked_at > opened_at[currency]:
-            named = (request_id, ours.get("run_key"), ours.get("row_ref"), json.loads(row.service_side).get("order_no"))
+            named = (request_id, ours.get("run_key"), ours.get("row_ref"), kept_json(row.service_side).get("order_no"))
             said = (row.asked_at, currency, EntryKind.RECEIVED, moved, *named)
             yield Booking(f"R{row.id}", *said, moved_after=came_not_before(row))
 
@@ -198,7 +198,7 @@ def _shown(ledger: Ledger) -> dict[int, list[_Shown]]:
         ids = [row.order_id for row in some]
         for row in ledger.read(query.where(answers.order_id.in_(ids)).order_by(answers.sweep_id)):
             if row.order_id not in found:
-                ours = json.loads(row.ledger_side)
+                ours = kept_json(row.ledger_side)
                 found[row.order_id].append(_Shown(0, None, stored_amount(ours.get("fee")), ours.get("fee_currency")))
             found[row.order_id].append(_as_known(row, found[row.order_id][-1]))
     return found
@@ -206,7 +206,7 @@ def _shown(ledger: Ledger) -> dict[int, list[_Shown]]:
 
 def _as_known(row: Any, last: _Shown) -> _Shown:
     """Return what the ledger knew of an order after an answer about it; `last`: before that."""
-    said = json.loads(row.service_side)
+    said = kept_json(row.service_side)
     fee, currency = stored_amount(said.get("seen_fee")), said.get("seen_fee_currency")
     is_of_ours = is_same_currency(said.get("seen_currency"), row.currency)
     if fee is None or (currency is None and last.fee is not None and row.operation in QUOTED):

@@ -92,7 +92,7 @@ def _place(made: Sequence[int], sweep_id: ColumnElement[int]) -> ColumnElement[i
 
 def _finding(row: Any) -> Finding:
     said = {each.name: getattr(row, each.name) for each in fields(Finding)}
-    return Finding(**{**said, "amount": stored_amount(row.amount), "difference": Decimal(row.difference)})
+    return Finding(**{**said, "amount": stored_amount(row.amount), "difference": stored_amount(row.difference)})
 
 
 def record_breaks(ledger: Ledger, sweep_id: int, breaks: Sequence[Break]) -> None:

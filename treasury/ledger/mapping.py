@@ -1,6 +1,7 @@
 """Converts rows of the ledger's tables to records, and values to columns; reads an order's state from its journal."""
 
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from decimal import Decimal
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Table, select
 
+from treasury.errors import NotWrittenByUs
 from treasury.ledger import schema
 from treasury.money import format_amount, stored_amount
 from treasury.orders.records import Order, Quote, Record, Stage
@@ -23,12 +25,26 @@ TABLES: Mapping[type[Record], Table] = {Order: schema.orders, Quote: schema.quot
 
 
 def read_row(kind: type[R], row: Sequence[Any]) -> R:
-    """A record from its row, every column in the table's order, as SQLAlchemy or the driver itself gives it."""
+    """A record from its row, every column in the table's order, as SQLAlchemy or the driver itself gives it.
+
+    Raises `NotWrittenByUs`.
+    """
     names, in_order, converted = _shape(kind)  # type: ignore[arg-type]
     values = dict(zip(names, in_order(row), strict=True))
     for name in converted:
-        values[name] = _READ[name](values[name])
+        try:
+            values[name] = _READ[name](values[name])
+        except (ValueError, NotWrittenByUs):
+            raise NotWrittenByUs(values[name], f"{name} of {values['request_id']}") from None
     return kind.of(values)
+
+
+def kept_json(text: str) -> Any:
+    """Read JSON that the ledger keeps. Raises `NotWrittenByUs`."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise NotWrittenByUs(text, "JSON") from None
 
 
 def with_columns(record: R, values: Mapping[str, Any]) -> R:

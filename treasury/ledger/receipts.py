@@ -1,6 +1,5 @@
 """Pay-ins and deposits in the ledger: what the service showed of each, what it brought, and when it was learnt."""
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from itertools import chain
@@ -11,6 +10,7 @@ from sqlalchemy import Select, func, select
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import IS_FOUND, IS_WHOLE, Stream, last_answers
+from treasury.ledger.mapping import kept_json
 from treasury.ledger.sweeps import RECEIPT
 from treasury.money import family_of, is_same_currency
 from treasury.provider.status import OrderStatus
@@ -34,9 +34,9 @@ def shown_receipts(stream: Stream, sweep_id: int) -> Iterator[Any]:
     """
     asked, unheard = receipt_answers().where(schema.answers.c.sweep_id == sweep_id), set[str]()
     for row in stream(asked):
-        if json.loads(row.service_side)["answer"] == Answer.FOUND:
+        if kept_json(row.service_side)["answer"] == Answer.FOUND:
             yield row
-        elif json.loads(row.ledger_side)["operation"] == RECEIPT:
+        elif kept_json(row.ledger_side)["operation"] == RECEIPT:
             unheard.add(row.request_id)
     yield from last_answers(stream, sweep_id, unheard, IS_FOUND).values()
 
@@ -60,15 +60,15 @@ def known_numbers(ledger: Ledger, sweep_id: int) -> set[Name]:
         for request_id, *numbers, operation in chain(stream(own), stream(of_quotes)):
             found |= {request_id, *((number, operation) for number in numbers if number)}
         for row in chain(stream(asked), shown_receipts(stream, sweep_id)):
-            if json.loads(row.ledger_side)["operation"] == RECEIPT:
-                number = json.loads(row.service_side).get("order_no")
+            if kept_json(row.ledger_side)["operation"] == RECEIPT:
+                number = kept_json(row.service_side).get("order_no")
                 found |= {row.request_id, *([(number, RECEIPT)] if number else [])}
     return found
 
 
 def credit_of(row: Any) -> tuple[str, Decimal]:
     """Return currency and amount of what a pay-in or deposit has brought by this answer; nothing of anything else."""
-    ours, shown = json.loads(row.ledger_side), json.loads(row.service_side)
+    ours, shown = kept_json(row.ledger_side), kept_json(row.service_side)
     if ours["operation"] != RECEIPT:
         return "", Decimal(0)
     currency = shown.get("seen_currency") or ours["currency"]
@@ -100,7 +100,7 @@ def taken_back(ledger: Ledger, sweep_id: int, receipts: Iterable[Mapping[str, An
 
 def _less(before: Any, now: Mapping[str, Any]) -> Decimal:
     """Return how much less a receipt has brought now: all of it, or what its amount is smaller by."""
-    (currency, credited), amount = credit_of(before), json.loads(before.service_side).get("seen_amount")
+    (currency, credited), amount = credit_of(before), kept_json(before.service_side).get("seen_amount")
     if now["status"] != OrderStatus.SUCCESS or family_of(now.get("seen_currency") or currency) != family_of(currency):
         return credited
     if not credited or amount is None or (shown := now.get("seen_amount")) is None:
@@ -110,7 +110,7 @@ def _less(before: Any, now: Mapping[str, Any]) -> Decimal:
 
 def is_inside(row: Any, opened_at: int) -> bool:
     """Tell whether what a receipt brought was there when its account was opened (Unix ms), as the service says."""
-    finished = finished_in(json.loads(row.service_side))
+    finished = finished_in(kept_json(row.service_side))
     return finished is not None and finished[1] <= opened_at
 
 
@@ -123,7 +123,7 @@ def is_later(row: Any, as_of: int) -> bool:
 def came_not_before(row: Any) -> int | None:
     """Return when what a receipt brought came, at the earliest, Unix ms, as the service says; its clock may be off, and
     it came before the answer that shows it."""
-    finished = finished_in(json.loads(row.service_side))
+    finished = finished_in(kept_json(row.service_side))
     return None if finished is None else min(finished[0] - CLOCKS_DIFFER_MS, int(row.asked_at))
 
 
@@ -173,7 +173,7 @@ def learnt_numbers(ledger: Ledger) -> dict[Name, int]:
         for number, operation, at in stream(numbered.where(orders.order_no.is_not(None))):
             learn(number, at, operation)
         for row in stream(receipt_answers()):
-            if json.loads(row.ledger_side)["operation"] == RECEIPT:
+            if kept_json(row.ledger_side)["operation"] == RECEIPT:
                 learn(row.request_id, row.asked_at)
-                learn(json.loads(row.service_side).get("order_no"), row.asked_at, RECEIPT)
+                learn(kept_json(row.service_side).get("order_no"), row.asked_at, RECEIPT)
     return found

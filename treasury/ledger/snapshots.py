@@ -17,6 +17,7 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.mapping import kept_json
 from treasury.planning.market import GOOD_FOR_MS
 from treasury.planning.trades import Rates
 
@@ -192,7 +193,7 @@ def of_run(run_key: str, *more: ColumnElement[bool]) -> Select[Any]:
 
 def read_content(key: LedgerKey, row: Row[Any]) -> tuple[dict[str, Any], bool]:
     """Return what a row keeps, and whether nobody changed it by hand."""
-    kept = json.loads(row.content)
+    kept = kept_json(row.content)
     content = dict(kept.get("content", kept))
     return content, kept.get("checksum") == _checksum(key, row._mapping, content)
 

@@ -18,6 +18,7 @@ from treasury.ledger.changed_by_hand import changed_among
 from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import IS_FOUND, IS_WHOLE, IS_WRITTEN, has_ended, reports_before
+from treasury.ledger.mapping import kept_json
 from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
@@ -86,7 +87,7 @@ def ends_told(ledger: Ledger) -> dict[int, State]:
         asked = answers.sweep_id.in_(made) & answers.request_id.in_(some) & ~_is_unanswered()
         for row in ledger.read(select(answers.sweep_id, answers.request_id, answers.service_side).where(asked)):
             if made[row.sweep_id] >= told.get(row.request_id, (0, None))[0]:
-                told[row.request_id] = made[row.sweep_id], ENDS.get(json.loads(row.service_side).get("status"))
+                told[row.request_id] = made[row.sweep_id], ENDS.get(kept_json(row.service_side).get("status"))
     found: dict[int, State] = {}
     for step in steps:
         last, end = told.get(step.request_id, (0, None))
@@ -235,7 +236,7 @@ def questions(ledger: Ledger, ids: Sequence[int]) -> list[Question]:
     """These questions."""
     table = schema.answers.c
     rows = ledger.read(select(schema.answers).where(table.id.in_(ids)).order_by(table.id))
-    sides = [json.loads(row.ledger_side) for row in rows]
+    sides = [kept_json(row.ledger_side) for row in rows]
     return [
         Question(row.id, row.sweep_id, row.request_id, side["operation"], row.order_id, side)
         for row, side in zip(rows, sides, strict=True)
