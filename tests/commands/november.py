@@ -220,7 +220,8 @@ class Books:
             night["arrived"] -= each.debit - each.fee
             night["fees"] -= each.fee
             night["failed_and_returned"] += each.debit
-            self.month[each.row.currency]["returned"] += each.debit
+            self.month[each.row.currency]["returned"] += each.debit - each.fee
+            self.month[each.row.currency]["fees"] += each.fee
             self.at_stake[each.row.currency].append(-each.debit)
             self.there.remove(each)
 
