@@ -1,7 +1,10 @@
 """PostgreSQL servers with settings of their own: a session of a ledger sets what it needs, or says what is missing."""
 
+import socket
+import struct
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -90,3 +93,33 @@ def test_a_user_who_may_make_no_tables_is_told_so_in_a_line(ledger_url: str, tmp
     with pytest.raises(ConfigurationError, match=r"permission denied.*ALTER DATABASE name OWNER") as told:
         Ledger(url, "http://127.0.0.1:1|1", tmp_path / "other.key")
     assert "LINE" not in str(told.value)
+
+
+def test_a_pooler_is_refused(ledger_url: str, tmp_path: Path) -> None:
+    """It gave each transaction another session, and two processes held one run."""
+    with socket.create_server(("127.0.0.1", 0)) as pooler:
+        threading.Thread(target=answer_as_a_pooler, args=(pooler, ledger_url), daemon=True).start()
+        url = make_url(ledger_url).set(host="127.0.0.1", port=pooler.getsockname()[1], query={"sslmode": "disable"})
+        given = url.render_as_string(hide_password=False)
+        with pytest.raises(ConfigurationError, match=r"pooler.*host and port of the PostgreSQL server itself"):
+            Ledger(given, "http://127.0.0.1:1|1", tmp_path / "other.key")
+
+
+def answer_as_a_pooler(pooler: socket.socket, ledger_url: str) -> None:
+    """Pass one connection on to the server, under a process number that is not the session's own, as PgBouncer does."""
+    folder = make_url(ledger_url).query["host"]
+    with pooler.accept()[0] as client, socket.socket(socket.AF_UNIX) as server:
+        server.connect(f"{folder}/.s.PGSQL.5432")
+        threading.Thread(target=pass_on, args=(client, server), daemon=True).start()
+        while not (begins := server.recv(65536)).endswith(b"Z\x00\x00\x00\x05I"):
+            client.sendall(begins)
+        number = begins.rindex(b"K\x00\x00\x00") + 5
+        client.sendall(begins[:number] + struct.pack("!I", 999_999) + begins[number + 4 :])
+        pass_on(server, client)
+
+
+def pass_on(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while content := one.recv(65536):
+            other.sendall(content)
+        other.shutdown(socket.SHUT_WR)

@@ -107,6 +107,7 @@ def open_engine(url: str, *, writes: bool) -> Engine:
         sessions.configure(connection)
         if writes:  # what such a database holds by now is still read, and backed up
             sessions.check_encoding(connection)
+            sessions.check_direct(connection)
 
     return engine
 

@@ -59,3 +59,16 @@ def check_encoding(connection: Any) -> None:
             f"the database of TREASURY_LEDGER_URL is encoded in {encoding}, which cannot hold every name: give the "
             f"ledger another one, made by CREATE DATABASE name TEMPLATE template0 ENCODING '{ENCODING}'"
         )
+
+
+def check_direct(connection: Any) -> None:
+    """Raise `ConfigurationError` where a pooler answers: it gives each transaction another session of the server, so
+    that a run which one process holds can be held by a second one."""
+    with connection.cursor() as cursor:
+        [[process]] = cursor.execute("SELECT pg_backend_pid()").fetchall()
+    connection.commit()
+    if process != connection.info.backend_pid:
+        raise ConfigurationError(
+            "TREASURY_LEDGER_URL leads to a pooler of connections, such as PgBouncer, which lets two programs hold a "
+            "run: give it the host and port of the PostgreSQL server itself"
+        )
