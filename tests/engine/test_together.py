@@ -3,19 +3,20 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, text, update
 
 from tests.engine.intents import commit, intent
 from treasury.concurrency.turns import run_concurrently
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld
-from treasury.ledger import schema
+from treasury.ledger import schema, sessions
+from treasury.ledger.database import open_engine
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import finish_quote, note_quote, open_quote
@@ -238,6 +239,51 @@ def test_what_is_refused_leaves_nothing_of_what_it_did(open_ledger: OpenLedger, 
 def _refused(ledger: Ledger, order: Order) -> None:
     with pytest.raises(IllegalTransition):
         ledger.step(order, Event.SEND)
+
+
+def test_a_lock_that_nobody_lets_go_is_waited_for_once_and_told(
+    open_ledger: OpenLedger, ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL waited for ever, without a word; SQLite once more for each that waited."""
+    monkeypatch.setitem(sessions._SETTINGS, "lock_timeout", "300ms")
+    ledger, groups = open_ledger(), list[int]()
+    orders = commit(ledger, *"abcde")
+    if ledger_url.startswith("sqlite"):
+        ledger.write(lambda connection: connection.exec_driver_sql("PRAGMA busy_timeout=300"))
+    writer, said = ledger._writer, list[str]()
+    whole = writer._commit
+    monkeypatch.setattr(writer, "_commit", lambda group, **more: (groups.append(len(group)), whole(group, **more)))
+
+    def step(order: Order) -> None:
+        with pytest.raises(ConfigurationError) as error:
+            ledger.step(order, Event.SEND)
+        said.append(str(error.value))
+
+    with locked(ledger_url):
+        first = threading.Thread(target=step, args=(orders[0],))
+        first.start()
+        while not groups:
+            first.join(0.01)
+        run_concurrently(step, orders[1:], 4)
+        first.join()
+        if not ledger_url.startswith("sqlite"):  # whose readers wait for nobody
+            with pytest.raises(ConfigurationError, match=r"cannot be read.*another program holds a lock"):
+                ledger.orders()
+    assert len(said) == 5
+    assert all("cannot be written" in each and "another program holds a lock on it" in each for each in said)
+    assert sum(groups) == 5
+    assert [order.state for order in ledger.orders()] == [State.PREPARED] * 5
+
+
+@contextmanager
+def locked(ledger_url: str) -> Iterator[None]:
+    """Somebody else's session holds a lock on the ledger until the block ends."""
+    engine = open_engine(ledger_url, writes=True)
+    with engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("LOCK TABLE orders"))
+        yield
+    engine.dispose()
 
 
 def test_an_unwritable_ledger_is_said_to_everyone_who_waits(tmp_path: Path) -> None:

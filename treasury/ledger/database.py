@@ -252,7 +252,7 @@ def group_of(connection: Connection) -> Group:
 def unusable(what: str, error: DBAPIError, file: Path | None = None) -> ConfigurationError:
     """Return what a failure of the ledger's database means: `opened`, `read` or `written` is what it cannot be. `file`:
     the ledger's, if it has one."""
-    codes, said = {getattr(error.orig, name, None) for name in ("sqlite_errorname", "sqlstate")}, in_a_line(error)
+    codes, said = _names_of(error), in_a_line(error)
     if codes & FULL:
         return DiskFull(said)
     says_away = isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") in AWAY
@@ -260,7 +260,13 @@ def unusable(what: str, error: DBAPIError, file: Path | None = None) -> Configur
         return LedgerLost(said)
     if file is not None and any(str(name).startswith(CLOSED) for name in codes):
         return ConfigurationError(f"the ledger {file} cannot be {what}: {said}: {OPEN_IT}")
-    return ConfigurationError(f"the ledger cannot be {what}: {said}{OWN_IT if codes & NO_RIGHT else ''}")
+    remedy = next((f": {REMEDIES[code]}" for code in codes & REMEDIES.keys()), "")
+    return ConfigurationError(f"the ledger cannot be {what}: {said}{remedy}")
+
+
+def _names_of(error: Exception) -> set[str | None]:
+    """Return the names that SQLite and PostgreSQL give a failure; None for one without."""
+    return {getattr(getattr(error, "orig", None), name, None) for name in ("sqlite_errorname", "sqlstate")}
 
 
 def in_a_line(error: DBAPIError) -> str:
@@ -275,10 +281,15 @@ AWAY = {None, "57P01", "57P02", "57P03"}
 FULL = {"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "53100"}
 """Names that SQLite and PostgreSQL give a disk that is full; of SQLite the second one when a ledger is opened."""
 
-NO_RIGHT = {"42501"}
-"""Code of PostgreSQL where a user lacks a right; since version 15 only a database's owner makes tables in it."""
+IN_VAIN = {"55P03", "SQLITE_BUSY"}
+"""Names of a lock that another session did not let go in time."""
 
-OWN_IT = ": the user of TREASURY_LEDGER_URL has to make and change tables there (ALTER DATABASE name OWNER TO user)"
+REMEDIES: Mapping[str | None, str] = {
+    # Since version 15 of PostgreSQL only a database's owner makes tables in it.
+    "42501": "the user of TREASURY_LEDGER_URL has to make and change tables there (ALTER DATABASE name OWNER TO user)",
+    **dict.fromkeys(IN_VAIN, "another program holds a lock on it: end that, and start it again; nothing is sent twice"),
+}
+"""Names that SQLite and PostgreSQL give a failure -> what to do."""
 
 CLOSED = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
 """Begin the names that SQLite gives a file or folder that is read-only, or somebody else's."""
@@ -426,11 +437,12 @@ class Writer:
         """Handle a group that was rolled back: try its steps one by one, so that one failure does not affect others."""
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             self._lost = LedgerLost(in_a_line(error))
-        if len(group) > 1:
+        if len(group) > 1 and not _names_of(error) & IN_VAIN:  # each would wait as long again
             for item in group:
                 self._commit([item])
             return
         reason = self._lost or error
         if isinstance(reason, DBAPIError):
             reason = unusable("written", reason, self._file)
-        group[0][1](None, reason)
+        for _, deliver in group:
+            deliver(None, reason)

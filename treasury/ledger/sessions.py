@@ -20,16 +20,19 @@ ISOLATION = "READ COMMITTED"
 ENCODING = "UTF8"
 """Names of payees and rows are of any script."""
 
+LOCK_SECONDS = 180
+"""How long a session waits for what another one holds: longer than it takes until a machine that is gone is noticed."""
+
 _SETTINGS = {
     "synchronous_commit": "on",
     # At the server's end, too: what a machine that is gone held is let go.
     **{f"tcp_{name.removeprefix('tcp_')}": str(value) for name, value in KEEPALIVES.items()},
-    # A session that is silent holds runs, and one that waits for another one's record is not stuck.
+    # A session that is silent holds runs, and one that waits for another one's record is not stuck for long.
     "idle_session_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "transaction_timeout": "0",
     "statement_timeout": "0",
-    "lock_timeout": "0",
+    "lock_timeout": f"{LOCK_SECONDS}s",
 }
 
 _SET_IF_KNOWN = (
