@@ -95,6 +95,19 @@ def test_a_user_who_may_make_no_tables_is_told_so_in_a_line(ledger_url: str, tmp
     assert "LINE" not in str(told.value)
 
 
+def test_a_database_that_has_a_table_meta_of_another_program_is_refused(ledger_url: str, tmp_path: Path) -> None:
+    with psycopg.connect(ledger_url) as connection:
+        connection.execute("ALTER TABLE meta RENAME COLUMN key TO number")
+    with pytest.raises(ConfigurationError, match=r"another program's.*database of its own"):
+        Ledger(ledger_url, "http://127.0.0.1:1|1", tmp_path / "other.key")
+
+
+def test_a_standby_is_told_to_be_none_that_takes_writes(ledger_url: str, tmp_path: Path) -> None:
+    set_by_default(ledger_url, default_transaction_read_only="on")
+    with pytest.raises(ConfigurationError, match=r"read-only transaction: .* the server that takes writes"):
+        Ledger(ledger_url, "http://127.0.0.1:1|1", tmp_path / "other.key")
+
+
 def test_a_pooler_is_refused(ledger_url: str, tmp_path: Path) -> None:
     """It gave each transaction another session, and two processes held one run."""
     with socket.create_server(("127.0.0.1", 0)) as pooler:

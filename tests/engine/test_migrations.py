@@ -279,3 +279,16 @@ def test_a_ledger_of_before_the_first_release_is_refused_by_name_and_nothing_is_
         assert contents(ledger_url) == held
         assert (file.read_bytes() if file.exists() else b"") == kept
         assert not (tmp_path / "ledger.key").exists()
+
+
+@pytest.mark.parametrize("name", ["orders", "balances"])
+def test_a_database_with_tables_of_another_program_is_refused(
+    name: str, ledger_url: str, open_ledger: OpenLedger
+) -> None:
+    """They stayed as they were: the ledger was opened, and a run or a night ended once it wrote to one."""
+    engine = plain_engine(ledger_url)
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, customer TEXT)"))
+    with pytest.raises(ConfigurationError, match=r"another program.*give the ledger a database of its own"):
+        open_ledger()
+    assert inspect(engine).get_table_names() == [name]

@@ -287,6 +287,8 @@ IN_VAIN = {"55P03", "SQLITE_BUSY"}
 REMEDIES: Mapping[str | None, str] = {
     # Since version 15 of PostgreSQL only a database's owner makes tables in it.
     "42501": "the user of TREASURY_LEDGER_URL has to make and change tables there (ALTER DATABASE name OWNER TO user)",
+    "42703": "that table is another program's, or was changed by hand: give the ledger a database of its own",
+    "25006": "TREASURY_LEDGER_URL has to name the server that takes writes, and no standby of it",
     **dict.fromkeys(IN_VAIN, "another program holds a lock on it: end that, and start it again; nothing is sent twice"),
 }
 """Names that SQLite and PostgreSQL give a failure -> what to do."""

@@ -95,6 +95,7 @@ def bring_up_to_date(connection: Connection, found: Mapping[str, str], key: Ledg
     process at a time does this.
     """
     if not found:
+        _check_free(connection)
         dialect: Callable[[], Dialect] = type(connection.dialect)
         for statement in _statements(schema.VERSION, dialect):
             connection.exec_driver_sql(statement)
@@ -102,6 +103,19 @@ def bring_up_to_date(connection: Connection, found: Mapping[str, str], key: Ledg
         crash_point("migration.before")
         _migrate(connection, int(found["schema"]), {"key": key, "account": account})
         crash_point("migration.written")
+
+
+def _check_free(connection: Connection) -> None:
+    """Raise `ConfigurationError` where a database has another program's tables under our names: they would stay."""
+    columns = inspect(connection).get_multi_columns()
+    there = {table: {each["name"] for each in of_table} for (_, table), of_table in columns.items()}
+    ours = {name: set(table.c.keys()) for name, table in schema.metadata.tables.items()}
+    others = sorted(name for name in ours.keys() & there.keys() if not ours[name] <= there[name])
+    if others:
+        raise ConfigurationError(
+            f"the database of TREASURY_LEDGER_URL holds tables of another program ({', '.join(others)}): nothing was "
+            "written: give the ledger a database of its own"
+        )
 
 
 @cache  # to write them takes longer than to execute them
