@@ -9,18 +9,20 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, make_url, text
+from sqlalchemy import Connection, delete, insert, make_url, text
 
 from blocks.desk import open_desk as open_desk_of_tasks
 from flows.commands import REMEDIES
 from tests.engine.answers import PAYOUT, PAYOUT_FIELDS, accepted, refused
 from tests.engine.intents import commit, intent
+from tests.ledgers import contents, plain_engine
 from treasury.call.calls import send_operation
 from treasury.errors import ConfigurationError, LedgerLost, Refused, RunHeld
 from treasury.ledger.database import open_engine
 from treasury.ledger.epoch import Standing
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.schema import metadata
 from treasury.ledger.snapshots import expected_receipts
 from treasury.orders.states import Event, State
 from treasury.payments.execution import send_orders
@@ -88,6 +90,49 @@ def test_a_ledger_that_is_lost_after_payments_left_is_not_told_as_bad_input(
     again = open_desk(service.base_url)
     with again.hold("run"):
         assert [order.state for order in again.ledger.orders()] == [State.ACCEPTED, State.UNKNOWN]
+
+
+def test_a_ledger_that_is_put_back_while_a_run_goes_on_sends_nothing_more(
+    open_desk: Any, ledger_url: str, service: Any
+) -> None:
+    """Its tables stayed and their rows are a dump's: the token went back with them, and what had left left again."""
+    kept: list[Mapping[str, Any]] = []
+
+    def puts_back(body: Mapping[str, Any]) -> Any:
+        if body["amount"] == "2":
+            put_rows(ledger_url, kept[0])
+        return accepted(body)
+
+    desk = open_desk(service.base_url, in_flight=1)
+    service.plan(PAYOUT, puts_back)
+    paid = ({**PAYOUT_FIELDS, "amount": amount} for amount in ("1", "2", "3"))
+    rows = [intent(each["amount"], each["amount"], payload=each) for each in paid]
+    commit_plan(desk.ledger, "run", "payout", {}, "0" * 64, rows)
+    ids = [order.id for order in desk.ledger.orders()]
+    with desk.hold("run"):
+        send_orders(desk, "run", ids[:1])
+        kept.append(contents(ledger_url))
+        with pytest.raises(LedgerLost, match="put back to an earlier state"):
+            send_orders(desk, "run", ids[1:])
+    assert desk.ledger.is_lost
+    assert [body["amount"] for body in service.sent_to(PAYOUT)] == ["1", "2"]
+    again = open_desk(service.base_url)
+    with again.hold("run"):
+        send_orders(again, "run", ids)
+        assert [order.hold_kind for order in again.ledger.orders()] == [None, "older", "older"]
+    assert len(service.sent_to(PAYOUT)) == 2
+
+
+def put_rows(url: str, rows: Mapping[str, Any]) -> None:
+    """Put the rows of a dump in place of those that the tables of a ledger have."""
+    engine = plain_engine(url)
+    with engine.begin() as connection:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(delete(table))
+        for table in metadata.sorted_tables:
+            if rows[table.name]:
+                connection.execute(insert(table), rows[table.name])
+    engine.dispose()
 
 
 @pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)

@@ -30,7 +30,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, func, literal, select, text, union_all, update
 
 from treasury.approving.tokens import Verb
-from treasury.errors import ConfigurationError
+from treasury.errors import ConfigurationError, LedgerLost
 from treasury.files import write_json
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
@@ -153,19 +153,22 @@ class LedgerToken:
             raise ConfigurationError(f"{self.file} cannot be written: {error.strerror}; nothing was sent") from None
 
     def count(self, connection: Connection, marks: int) -> Count:
-        """Count marks in the ledger, in the transaction that makes them; what the token says once it is committed."""
+        """Count marks in the ledger, in the transaction that makes them; what the token says once it is committed.
+
+        Raises `LedgerLost` where the ledger counts fewer than it did: the token must stay as it is, to say so again.
+        """
         current = self._current
         found = fetch_one(connection, _COUNT, {"of": current.host, "more": marks})
-        if found is None:
-            raise ConfigurationError(
-                "the ledger forgot this machine while it was sending: was it restored? Start again"
-            )
+        if found is None or int(found[0]) - marks < current.marks:
+            raise LedgerLost("it was put back to an earlier state while this program worked")
         return Count(current.host, current.ledger, int(found[0]))
 
     def write(self, count: Count) -> None:
         """Write what `count` returned: machine, ledger and marks belong together, whoever began anew meanwhile."""
         with self._guard:
             self._write(count)
+            if (count.host, count.ledger) == (self._current.host, self._current.ledger):
+                self._current = count
 
     def close(self) -> None:
         """Close the file."""

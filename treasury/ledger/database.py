@@ -298,15 +298,10 @@ CLOSED = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
 
 OPEN_IT = "nobody who may not write to the file and to its folder can use it, nor anybody on a disk that is read-only"
 
-
 VICTIM = {"40001", "40P01"}
 """Codes of a transaction that PostgreSQL ended in favour of another one: made again, it succeeds."""
 
 VICTIM_TRIES = 5
-
-
-def _is_victim(error: Exception) -> bool:
-    return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) in VICTIM
 
 
 class Writer:
@@ -411,7 +406,7 @@ class Writer:
                 self._commit([item], together=False)
             return
         except Exception as error:
-            if len(group) == 1 and tries > 1 and _is_victim(error):
+            if len(group) == 1 and tries > 1 and _names_of(error) & VICTIM:
                 # Race: another machine changed the same rows in another sequence.
                 self._commit(group, together=together, tries=tries - 1)
             else:
@@ -439,6 +434,9 @@ class Writer:
         """Handle a group that was rolled back: try its steps one by one, so that one failure does not affect others."""
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             self._lost = LedgerLost(in_a_line(error))
+        elif isinstance(error, LedgerLost):  # it was put back meanwhile
+            self._lost = error
+            self._connection.invalidate()  # with the runs that its session holds
         if len(group) > 1 and not _names_of(error) & IN_VAIN:  # each would wait as long again
             for item in group:
                 self._commit([item])
