@@ -95,6 +95,7 @@ def open_engine(url: str, *, writes: bool) -> Engine:
         engine = create_engine(
             parsed.set(drivername="postgresql+psycopg"),
             pool_size=4,
+            pool_timeout=2 * sessions.LOCK_SECONDS,  # who waits for a connection waits for others who wait for a lock
             connect_args=sessions.connect_args(parsed.query),
             isolation_level=sessions.ISOLATION,
             execution_options={"compiled_cache": _COMPILED["postgresql"]},
