@@ -99,9 +99,9 @@ AS_TEXT = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_n
 
 def _forget(book: "Workbook", rows: str) -> None:
     """Close and delete the files of a workbook's rows, also of one that nobody finished."""
-    for sheet in book.worksheets():
+    for file in (file for sheet in book.worksheets() for file in (sheet.row_data_fh, sheet.fh) if file is not None):
         with suppress(OSError):  # of a full disk
-            sheet.row_data_fh.close()
+            file.close()
     shutil.rmtree(rows, ignore_errors=True)
 
 
