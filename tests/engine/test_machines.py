@@ -123,6 +123,30 @@ def test_a_ledger_that_is_put_back_while_a_run_goes_on_sends_nothing_more(
     assert len(service.sent_to(PAYOUT)) == 2
 
 
+def test_a_ledger_that_is_put_back_forgets_nothing_that_another_process_of_the_machine_counted(
+    open_desk: Any, ledger_url: str, service: Any
+) -> None:
+    """One that went on wrote its own number over the other's, and what the other had paid was paid again."""
+    service.plan(PAYOUT, accepted)
+    one, other = open_desk(service.base_url), open_desk(service.base_url)
+    orders = {}
+    for run_key, amounts in (("long", ("1", "2")), ("short", ("3",))):
+        rows = [intent(each, each, payload={**PAYOUT_FIELDS, "amount": each}) for each in amounts]
+        commit_plan(one.ledger, run_key, "payout", {}, "0" * 64, rows)
+        orders[run_key] = [order.id for order in one.ledger.orders(run_key=run_key)]
+    with one.hold("long"):
+        send_orders(one, "long", orders["long"][:1])
+        kept = contents(ledger_url)
+        send_orders(other, "short", orders["short"])
+        put_rows(ledger_url, kept)
+        with pytest.raises(LedgerLost, match="put back to an earlier state"):
+            send_orders(one, "long", orders["long"][1:])
+    again = open_desk(service.base_url)
+    send_orders(again, "short", orders["short"])
+    assert [order.hold_kind for order in again.ledger.orders()] == [None, "older", "older"]
+    assert [body["amount"] for body in service.sent_to(PAYOUT)] == ["1", "3"]
+
+
 def put_rows(url: str, rows: Mapping[str, Any]) -> None:
     """Put the rows of a dump in place of those that the tables of a ledger have."""
     engine = plain_engine(url)

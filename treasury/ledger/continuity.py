@@ -131,8 +131,7 @@ class LedgerToken:
     def read(self) -> Count | None:
         """Read the token; None when there is none. Raises `ValueError` when it cannot be read."""
         try:
-            content = json.loads(self.file.read_text(encoding="ascii"))
-            return Count(str(content["host"]), str(content["ledger"]), int(content["marks"]))
+            return _parse(self.file.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -156,10 +155,11 @@ class LedgerToken:
         """Count marks in the ledger, in the transaction that makes them; what the token says once it is committed.
 
         Raises `LedgerLost` where the ledger counts fewer than it did: the token must stay as it is, to say so again.
+        Other processes of this machine write their marks into the token, too.
         """
         current = self._current
         found = fetch_one(connection, _COUNT, {"of": current.host, "more": marks})
-        if found is None or int(found[0]) - marks < current.marks:
+        if found is None or int(found[0]) - marks < max(current.marks, self._written(current)):
             raise LedgerLost("it was put back to an earlier state while this program worked")
         return Count(current.host, current.ledger, int(found[0]))
 
@@ -175,6 +175,14 @@ class LedgerToken:
         with self._guard:
             self._close()
 
+    def _written(self, current: Count) -> int:
+        """Marks that the file counts, read while the ledger's row is locked: its ledger counts as many, or more."""
+        with self._guard, suppress(OSError, ValueError, KeyError, TypeError):
+            if self._descriptor is not None:
+                written = _parse(os.pread(self._descriptor, WIDTH, 0))
+                return written.marks if (written.host, written.ledger) == (current.host, current.ledger) else 0
+        return 0
+
     def _write(self, count: Count) -> None:
         if self._descriptor is not None:
             content = json.dumps({"host": count.host, "ledger": count.ledger, "marks": count.marks})
@@ -184,6 +192,12 @@ class LedgerToken:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _parse(content: bytes) -> Count:
+    """The content of a token file. Raises `ValueError`, `KeyError` or `TypeError` for another one."""
+    found = json.loads(content.decode("ascii"))
+    return Count(str(found["host"]), str(found["ledger"]), int(found["marks"]))
 
 
 def marks_of(connection: Connection, host: str) -> int | None:
