@@ -13,7 +13,7 @@ from treasury.errors import ConfigurationError, TreasuryError
 from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.changed_by_hand import REASON, changed_orders, made_by_hand
-from treasury.ledger.database import sqlite_file
+from treasury.ledger.database import in_code_points, sqlite_file
 from treasury.ledger.decisions import changed_by_hand
 from treasury.ledger.epoch import why_epoch
 from treasury.ledger.halts import check_not_stopped
@@ -55,7 +55,7 @@ def say_held(ledger: Ledger) -> str:
     query = query.where(table.state == State.HELD.value).group_by(table.hold_kind, table.run_key)
     runs: dict[str, list[str]] = {}
     numbers: dict[str, int] = {}
-    for row in ledger.read(query.order_by(table.hold_kind, table.run_key)):
+    for row in ledger.read(query.order_by(*map(in_code_points, (func.coalesce(table.hold_kind, ""), table.run_key)))):
         kind = Hold(row.hold_kind).in_words if row.hold_kind else "without a kind"
         numbers[kind] = numbers.get(kind, 0) + int(row.number)
         runs.setdefault(kind, []).append(row.run_key)

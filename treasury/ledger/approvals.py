@@ -364,7 +364,7 @@ def ended_plans(ledger: Ledger) -> dict[str, str]:
     """Run key -> how a person ended the plan of a run that never began, in words."""
     table = schema.plans.c
     query = select(table.run_key).distinct().where(table.run_key.not_in(select(schema.runs.c.run_key)))
-    ended = {row.run_key: why_ended(ledger, row.run_key) for row in ledger.read(query.order_by(table.run_key))}
+    ended = {run_key: why_ended(ledger, run_key) for run_key in sorted(row.run_key for row in ledger.read(query))}
     return {run_key: why for run_key, why in ended.items() if why is not None}
 
 

@@ -17,6 +17,7 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.backup import LAST_BACKUP, RESTORED
 from treasury.ledger.closing import Unread, incomplete_currencies
+from treasury.ledger.database import in_code_points
 from treasury.ledger.debits import in_flight
 from treasury.ledger.halts import STOPPED_BY
 from treasury.ledger.in_force import as_time
@@ -233,7 +234,7 @@ def _held(desk: Desk) -> dict[str, tuple[int, int]]:
     table = schema.orders.c
     held = table.state == State.HELD.value
     query = select(table.hold_kind, func.count(), func.min(table.created_at)).where(held).group_by(table.hold_kind)
-    rows = desk.ledger.read(query.order_by(table.hold_kind))
+    rows = desk.ledger.read(query.order_by(in_code_points(func.coalesce(table.hold_kind, ""))))
     return {Hold(kind).in_words if kind else "without a kind": (number, since) for kind, number, since in rows}
 
 
@@ -245,7 +246,7 @@ def _not_sent(desk: Desk, *, is_stopped: bool) -> list[dict[str, Any]]:
     table = schema.orders.c
     waits = table.state == State.PREPARED.value
     facts = (table.run_key, func.count(), func.max(table.reason), func.min(table.created_at))
-    rows = desk.ledger.read(select(*facts).where(waits).group_by(table.run_key).order_by(table.run_key))
+    rows = desk.ledger.read(select(*facts).where(waits).group_by(table.run_key).order_by(in_code_points(table.run_key)))
     return [
         {
             "run_key": run_key,
@@ -285,7 +286,7 @@ def old_unknowns(desk: Desk, hours: float) -> dict[str, int]:
     """Run key -> how many of its orders have been of unknown outcome for so many hours."""
     old = _IS_UNKNOWN & (schema.orders.c.sent_at <= desk.ledger.now() - int(hours * HOUR_MS))
     query = select(schema.orders.c.run_key, func.count()).where(old).group_by(schema.orders.c.run_key)
-    return dict(desk.ledger.read(query.order_by(schema.orders.c.run_key)))
+    return dict(desk.ledger.read(query.order_by(in_code_points(schema.orders.c.run_key))))
 
 
 def decided_plans(desk: Desk, hours: float) -> list[tuple[str, str]]:
