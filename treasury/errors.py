@@ -16,6 +16,7 @@
     │   ├── DiskFull               free some space, and start it again; what left before stands in the ledger
     │   ├── NotWritable            see to the folder, and start it again; what left before stands in the ledger
     │   ├── LedgerLost             start it again once the ledger is back
+    │   │   └── LedgerPutBack      the rows of an earlier state were put into it: start it again
     │   ├── WrongAccount           the ledger belongs to another account
     │   └── WrongLedgerKey         the ledger's payloads were written with another key
     ├── RunHeld                    another process holds this run; wait for it
@@ -217,6 +218,13 @@ class LedgerLost(ConfigurationError):
             f"the ledger was lost ({cut_text(why)}): nothing more was sent; start it again once the ledger is back: "
             "nothing is sent twice"
         )
+
+
+class LedgerPutBack(LedgerLost):
+    """The rows of an earlier state were put into the ledger's tables while this process worked."""
+
+    def __init__(self) -> None:
+        super().__init__("it was put back to an earlier state while this program worked")
 
 
 class WrongAccount(ConfigurationError):

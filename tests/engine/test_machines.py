@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,11 @@ from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.schema import metadata
 from treasury.ledger.snapshots import expected_receipts
+from treasury.nights import sweep
 from treasury.orders.states import Event, State
 from treasury.payments.execution import send_orders
 from treasury.provider.orders import Pay
+from treasury.reconciliation.scope import Scope
 
 pytestmark = [pytest.mark.both_databases]
 
@@ -145,6 +148,47 @@ def test_a_ledger_that_is_put_back_forgets_nothing_that_another_process_of_the_m
     send_orders(again, "short", orders["short"])
     assert [order.hold_kind for order in again.ledger.orders()] == [None, "older", "older"]
     assert [body["amount"] for body in service.sent_to(PAYOUT)] == ["1", "3"]
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("noticed_by", ["answer", "task"])
+def test_a_run_whose_ledger_was_put_back_says_nothing_of_what_left(
+    noticed_by: str,
+    recorded: bool,
+    treasury_sandbox: Any,
+    treasury_home: Path,
+    ledger_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its results said `not_sent` of payments that had left; one that was recorded since the dump had a traceback."""
+    monkeypatch.setenv("TREASURY_LEDGER_URL", ledger_url)
+    desk = open_desk_of_tasks()
+    commit(desk.ledger, "before", run_key="before")
+    send_orders(desk, "before", [order.id for order in desk.ledger.orders()])
+    kept = contents(ledger_url)
+    [order] = commit(desk.ledger, "a")
+    kept = contents(ledger_url) if recorded else kept
+    with desk.hold("run"):
+        sent = desk.ledger.step(order, Event.SEND)
+        put_rows(ledger_url, kept)
+        use = open_desk_of_tasks if noticed_by == "task" else lambda: desk.ledger.step(sent, Event.ACCEPT)
+        with suppress(LedgerLost):
+            use()
+        with pytest.raises(LedgerLost, match="put back to an earlier state"):
+            desk.ledger.orders()
+        assert desk.ledger.is_lost
+    again = open_desk_of_tasks()
+    with again.hold("run"):
+        assert [order.hold_kind for order in again.ledger.orders(run_key="run")] == (["older"] if recorded else [])
+
+
+def test_a_night_whose_ledger_was_put_back_says_so(open_desk: Any, ledger_url: str, service: Any) -> None:
+    """It ended with a traceback (`IndexError`)."""
+    desk, kept = open_desk(service.base_url), contents(ledger_url)
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    put_rows(ledger_url, kept)
+    with pytest.raises(LedgerLost, match="put back to an earlier state"):
+        sweep.end_sweep(desk, sweep_id)
 
 
 def put_rows(url: str, rows: Mapping[str, Any]) -> None:

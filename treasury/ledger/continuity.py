@@ -30,7 +30,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, func, literal, select, text, union_all, update
 
 from treasury.approving.tokens import Verb
-from treasury.errors import ConfigurationError, LedgerLost
+from treasury.errors import ConfigurationError, LedgerPutBack
 from treasury.files import write_json
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
@@ -154,14 +154,19 @@ class LedgerToken:
     def count(self, connection: Connection, marks: int) -> Count:
         """Count marks in the ledger, in the transaction that makes them; what the token says once it is committed.
 
-        Raises `LedgerLost` where the ledger counts fewer than it did: the token must stay as it is, to say so again.
+        Raises `LedgerPutBack` where the ledger counts fewer than it did: the token must stay as it is, to say so again.
         Other processes of this machine write their marks into the token, too.
         """
         current = self._current
         found = fetch_one(connection, _COUNT, {"of": current.host, "more": marks})
         if found is None or int(found[0]) - marks < max(current.marks, self._written(current)):
-            raise LedgerLost("it was put back to an earlier state while this program worked")
+            raise LedgerPutBack
         return Count(current.host, current.ledger, int(found[0]))
+
+    @property
+    def current(self) -> Count:
+        """Return the last count of this process."""
+        return self._current
 
     def write(self, count: Count) -> None:
         """Write what `count` returned: machine, ledger and marks belong together, whoever began anew meanwhile."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, OperationalError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -20,7 +20,7 @@ from sqlalchemy.util import LRUCache
 from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import Deliver, await_result
-from treasury.errors import ConfigurationError, DiskFull, LedgerLost
+from treasury.errors import ConfigurationError, DiskFull, LedgerLost, LedgerPutBack
 from treasury.ledger import sessions
 from treasury.ledger.continuity import LedgerToken, SeenFile
 from treasury.ledger.mapping import TABLES, with_columns
@@ -237,8 +237,11 @@ class Group:
 
     def finish(self) -> None:
         """Execute what was gathered, inserts first because the same group may change them. Raises `_Moved`."""
-        for (table, columns), rows in self._new.items():
-            insert_all(self._connection, table, columns, rows)
+        try:
+            for (table, columns), rows in self._new.items():
+                insert_all(self._connection, table, columns, rows)
+        except IntegrityError:  # also of a row that is gone
+            raise _Moved from None
         for kind, rows in self._changes.items():
             if change_all(self._connection, kind, rows) != len(rows):
                 raise _Moved
@@ -301,7 +304,6 @@ OPEN_IT = "nobody who may not write to the file and to its folder can use it, no
 
 VICTIM = {"40001", "40P01"}
 """Codes of a transaction that PostgreSQL ended in favour of another one: made again, it succeeds."""
-
 VICTIM_TRIES = 5
 
 
@@ -346,17 +348,18 @@ class Writer:
         return self._lost is not None or self._inode() != self._opened
 
     def check_place(self) -> None:
-        """Raise `LedgerLost` where the ledger's file is gone, or another one by now: SQLite goes on with the old."""
+        """Raise `LedgerLost` for another file by now (SQLite goes on with the old), and rows that were put back."""
+        if isinstance(self._lost, LedgerPutBack):
+            raise self._lost
         if self._inode() != self._opened:
             raise LedgerLost(f"{self._file} was moved away or replaced")
 
     def _inode(self) -> tuple[int, int] | None:
         """The device and number of the ledger's file; None where there is none."""
-        try:
+        with suppress(OSError):
             found = None if self._file is None else self._file.stat()
-        except OSError:
-            return None
-        return None if found is None else (found.st_dev, found.st_ino)
+            return None if found is None else (found.st_dev, found.st_ino)
+        return None
 
     def close(self, seconds: float | None = None) -> None:
         """Finish what is queued and close. `seconds`: the longest wait; the next opening finds everything committed."""
@@ -373,8 +376,7 @@ class Writer:
             first = self._queue.get()
             if first is None:
                 return
-            group = [first]
-            ends = False
+            group, ends = [first], False
             while len(group) < GROUP and not self._queue.empty():
                 item = self._queue.get()
                 if item is None:
@@ -435,7 +437,7 @@ class Writer:
         """Handle a group that was rolled back: try its steps one by one, so that one failure does not affect others."""
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             self._lost = LedgerLost(in_a_line(error))
-        elif isinstance(error, LedgerLost):  # it was put back meanwhile
+        elif isinstance(error, LedgerPutBack):
             self._lost = error
             self._connection.invalidate()  # with the runs that its session holds
         if len(group) > 1 and not _names_of(error) & IN_VAIN:  # each would wait as long again

@@ -5,7 +5,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -16,10 +16,10 @@ from sqlalchemy.exc import DBAPIError
 
 from treasury.clock import MACHINE, Clock
 from treasury.concurrency.crash_points import crash_point
-from treasury.errors import ChangedByHand, IllegalTransition, NotJudged
+from treasury.errors import ChangedByHand, ConfigurationError, IllegalTransition, NotJudged
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, place_of_payload
-from treasury.ledger.continuity import LedgerToken, SeenFile
+from treasury.ledger.continuity import LedgerToken, SeenFile, marks_of
 from treasury.ledger.database import Writer, group_of, open_engine, sqlite_file, unusable
 from treasury.ledger.decisions import Word, check_step
 from treasury.ledger.halts import check_not_stopped
@@ -171,6 +171,7 @@ class Ledger:
             group_of(connection).marks += sends or event is Event.CANCEL
             stepped = group_of(connection).change(order, known, values, ("sends",) if sends else ())
             if stepped is None:
+                self._check_not_put_back(connection)
                 raise IllegalTransition(order.request_id, str(event))
             facts = {"cause": cause, "code": stepped.code, "status": stepped.status}
             source = journaled_state(connection, order) if is_changed else order.state
@@ -203,6 +204,7 @@ class Ledger:
             else:
                 noted = change_one(connection, Order, {"id": order.id}, values)
             if noted is None:
+                self._check_not_put_back(connection)
                 raise IllegalTransition(order.request_id, "a note")
             return noted
 
@@ -329,6 +331,19 @@ class Ledger:
     def count_with(self, token: LedgerToken) -> None:
         """Count the sends that are marked from here on in this token, too."""
         self._writer.token = token
+
+    def look_for_put_back(self) -> None:
+        """Be lost from here on where the ledger counts fewer sends than this process did: it was put back meanwhile."""
+        if self._writer.token is None:
+            return
+        counted = self._writer.token.current
+        with suppress(ConfigurationError):  # one that cannot be read is told to whoever uses it
+            if (self.look(lambda connection: marks_of(connection, counted.host)) or 0) < counted.marks:
+                self.write(self._check_not_put_back)
+
+    def _check_not_put_back(self, connection: Connection) -> None:
+        if self._writer.token is not None:
+            self._writer.token.count(connection, 0)
 
     def remember_in(self, seen: SeenFile) -> None:
         """Keep in this file what people decide from here on, so that it is missed once it is deleted."""

@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from treasury.approving.tokens import Verb
 from treasury.ledger import schema
@@ -195,4 +195,5 @@ def _as_sqlalchemys(connection: Connection, text: str, error: Exception) -> Exce
     lost = dialect.is_disconnect(error, connection.connection, None)
     if lost:
         connection.invalidate(error)
-    return DBAPIError(text, None, error, hide_parameters=True, connection_invalidated=lost)
+    kind = IntegrityError if isinstance(error, dialect.loaded_dbapi.IntegrityError) else DBAPIError
+    return kind(text, None, error, hide_parameters=True, connection_invalidated=lost)

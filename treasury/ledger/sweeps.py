@@ -13,6 +13,7 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, exists, insert, select
 
 from treasury.concurrency.batches import batched
+from treasury.errors import LedgerPutBack
 from treasury.ledger import schema
 from treasury.ledger.changed_by_hand import changed_among
 from treasury.ledger.database import in_code_points, serialize
@@ -179,10 +180,12 @@ def _record_questions(connection: Connection, sweep_id: int, rows: Sequence[Mapp
 
 
 def sweep(ledger: Ledger, sweep_id: int) -> Sweep:
-    """One sweep."""
+    """One sweep. Raises `LedgerPutBack` where it is gone: nothing takes one out of a ledger."""
     sweeps, reports = schema.sweeps, schema.reports
     query = select(sweeps, reports.c.as_of).outerjoin(reports, reports.c.sweep_id == sweeps.c.id)
-    row = ledger.read(query.where(sweeps.c.id == sweep_id))[0]
+    row = next(iter(ledger.read(query.where(sweeps.c.id == sweep_id))), None)
+    if row is None:
+        raise LedgerPutBack
     return Sweep(row.id, row.started_at, Scope(**json.loads(row.scope)), row.as_of)
 
 

@@ -178,6 +178,8 @@ def desk_of(account: Account, settings: Settings) -> Desk:
     with _guard:
         name = (account.identity, settings.ledger_url)
         known = _desks.get(name)
+        if known is not None:
+            known.ledger.look_for_put_back()
         if known is None or known.ledger.is_over:
             _desks[name] = Desk(account, settings)
             if known is not None:
