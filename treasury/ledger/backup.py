@@ -27,7 +27,8 @@ from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, no_key
-from treasury.ledger.database import CLOSED, OPEN_IT, in_a_line, open_engine, serialize, sqlite_file
+from treasury.ledger.database import open_engine, serialize, sqlite_file
+from treasury.ledger.failures import CLOSED, OPEN_IT, in_a_line
 from treasury.ledger.migrations import check_readable, last_reader, read_meta, tables_of
 from treasury.private_files import make_folder, read_private, why_unread
 from treasury.settings import Settings

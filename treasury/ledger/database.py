@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -20,9 +20,10 @@ from sqlalchemy.util import LRUCache
 from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import Deliver, await_result
-from treasury.errors import ConfigurationError, DiskFull, LedgerLost, LedgerPutBack
+from treasury.errors import ConfigurationError, LedgerLost, LedgerPutBack
 from treasury.ledger import sessions
 from treasury.ledger.continuity import LedgerToken, SeenFile
+from treasury.ledger.failures import IN_VAIN, in_a_line, names_of, unusable
 from treasury.ledger.mapping import TABLES, with_columns
 from treasury.ledger.statements import RowChange, S, change_all, change_one, insert_all
 
@@ -253,55 +254,6 @@ def group_of(connection: Connection) -> Group:
     return group
 
 
-def unusable(what: str, error: DBAPIError, file: Path | None = None) -> ConfigurationError:
-    """Return what a failure of the ledger's database means: `opened`, `read` or `written` is what it cannot be. `file`:
-    the ledger's, if it has one."""
-    codes, said = _names_of(error), in_a_line(error)
-    if codes & FULL:
-        return DiskFull(said)
-    says_away = isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") in AWAY
-    if what != "opened" and (error.connection_invalidated or says_away):  # it was there when it was opened
-        return LedgerLost(said)
-    if file is not None and any(str(name).startswith(CLOSED) for name in codes):
-        return ConfigurationError(f"the ledger {file} cannot be {what}: {said}: {OPEN_IT}")
-    remedy = next((f": {REMEDIES[code]}" for code in codes & REMEDIES.keys()), "")
-    return ConfigurationError(f"the ledger cannot be {what}: {said}{remedy}")
-
-
-def _names_of(error: Exception) -> set[str | None]:
-    """Return the names that SQLite and PostgreSQL give a failure; None for one without."""
-    return {getattr(getattr(error, "orig", None), name, None) for name in ("sqlite_errorname", "sqlstate")}
-
-
-def in_a_line(error: DBAPIError) -> str:
-    """Return what a database said, without the statement that PostgreSQL says it about."""
-    said = getattr(getattr(error.orig, "diag", None), "message_primary", None)
-    return str(said or error.orig)
-
-
-AWAY = {None, "57P01", "57P02", "57P03"}
-"""Codes that PostgreSQL gives while it shuts down or starts; None where no connection is made."""
-
-FULL = {"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "53100"}
-"""Names that SQLite and PostgreSQL give a disk that is full; of SQLite the second one when a ledger is opened."""
-
-IN_VAIN = {"55P03", "SQLITE_BUSY"}
-"""Names of a lock that another session did not let go in time."""
-
-REMEDIES: Mapping[str | None, str] = {
-    # Since version 15 of PostgreSQL only a database's owner makes tables in it.
-    "42501": "the user of TREASURY_LEDGER_URL has to make and change tables there (ALTER DATABASE name OWNER TO user)",
-    "42703": "that table is another program's, or was changed by hand: give the ledger a database of its own",
-    "25006": "TREASURY_LEDGER_URL has to name the server that takes writes, and no standby of it",
-    **dict.fromkeys(IN_VAIN, "another program holds a lock on it: end that, and start it again; nothing is sent twice"),
-}
-"""Names that SQLite and PostgreSQL give a failure -> what to do."""
-
-CLOSED = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
-"""Begin the names that SQLite gives a file or folder that is read-only, or somebody else's."""
-
-OPEN_IT = "nobody who may not write to the file and to its folder can use it, nor anybody on a disk that is read-only"
-
 VICTIM = {"40001", "40P01"}
 """Codes of a transaction that PostgreSQL ended in favour of another one: made again, it succeeds."""
 VICTIM_TRIES = 5
@@ -409,7 +361,7 @@ class Writer:
                 self._commit([item], together=False)
             return
         except Exception as error:
-            if len(group) == 1 and tries > 1 and _names_of(error) & VICTIM:
+            if len(group) == 1 and tries > 1 and names_of(error) & VICTIM:
                 # Race: another machine changed the same rows in another sequence.
                 self._commit(group, together=together, tries=tries - 1)
             else:
@@ -440,7 +392,7 @@ class Writer:
         elif isinstance(error, LedgerPutBack):
             self._lost = error
             self._connection.invalidate()  # with the runs that its session holds
-        if len(group) > 1 and not _names_of(error) & IN_VAIN:  # each would wait as long again
+        if len(group) > 1 and not names_of(error) & IN_VAIN:  # each would wait as long again
             for item in group:
                 self._commit([item])
             return

@@ -20,8 +20,9 @@ from treasury.errors import ChangedByHand, ConfigurationError, IllegalTransition
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, place_of_payload
 from treasury.ledger.continuity import LedgerToken, SeenFile, marks_of
-from treasury.ledger.database import Writer, group_of, open_engine, sqlite_file, unusable
+from treasury.ledger.database import Writer, group_of, open_engine, sqlite_file
 from treasury.ledger.decisions import Word, check_step
+from treasury.ledger.failures import unusable
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.mapping import columns, journaled_state, read_row

@@ -29,7 +29,8 @@ from treasury.ledger.backup import (
     sync,
     token_files,
 )
-from treasury.ledger.database import in_a_line, sqlite_file
+from treasury.ledger.database import sqlite_file
+from treasury.ledger.failures import in_a_line
 from treasury.ledger.migrations import RESTORING, read_meta, set_meta
 from treasury.private_files import make_folder
 from treasury.settings import Settings
