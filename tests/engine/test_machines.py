@@ -191,6 +191,25 @@ def test_a_night_whose_ledger_was_put_back_says_so(open_desk: Any, ledger_url: s
         sweep.end_sweep(desk, sweep_id)
 
 
+def test_orders_that_are_put_back_without_the_machines_that_sent_them_are_held(
+    open_desk: Any, ledger_url: str, service: Any
+) -> None:
+    """By `TRUNCATE orders CASCADE` and a dump's rows: the ledger counted as much as the token, and it left again."""
+    service.plan(PAYOUT, accepted)
+    desk = open_desk(service.base_url)
+    rows = [intent(each, each, payload={**PAYOUT_FIELDS, "amount": each}) for each in ("1", "2")]
+    commit_plan(desk.ledger, "run", "payout", {}, "0" * 64, rows)
+    ids = [order.id for order in desk.ledger.orders()]
+    send_orders(desk, "run", ids[:1])
+    kept = contents(ledger_url)
+    send_orders(desk, "run", ids)
+    put_rows(ledger_url, {**contents(ledger_url), **{name: kept[name] for name in ("orders", "journal")}})
+    again = open_desk(service.base_url)
+    send_orders(again, "run", ids)
+    assert [order.hold_kind for order in again.ledger.orders()] == [None, "older"]
+    assert len(service.sent_to(PAYOUT)) == 2
+
+
 def put_rows(url: str, rows: Mapping[str, Any]) -> None:
     """Put the rows of a dump in place of those that the tables of a ledger have."""
     engine = plain_engine(url)

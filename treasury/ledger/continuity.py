@@ -100,11 +100,14 @@ WIDTH = 200
 """Bytes of the file: always the same, so that one write replaces it whole."""
 
 
+LAST_STEP = select(func.coalesce(func.max(schema.journal.c.id), 0)).scalar_subquery()
+"""Number of the journal's last step. No step is ever taken out."""
+
 _COUNT = (
     update(schema.hosts)
     .where(schema.hosts.c.host == bindparam("of"))
     .values(marks=schema.hosts.c.marks + bindparam("more"))
-    .returning(schema.hosts.c.marks)
+    .returning(schema.hosts.c.marks, LAST_STEP)
 )
 
 
@@ -117,6 +120,8 @@ class Count:
     ledger: str
     """Identity of the ledger that it counts for."""
     marks: int
+    step: int = 0
+    """The journal's last step then: orders may be put back without the machines that sent them."""
 
 
 class LedgerToken:
@@ -159,9 +164,12 @@ class LedgerToken:
         """
         current = self._current
         found = fetch_one(connection, _COUNT, {"of": current.host, "more": marks})
-        if found is None or int(found[0]) - marks < max(current.marks, self._written(current)):
+        written = self._written(current)
+        if found is None or int(found[0]) - marks < max(current.marks, written.marks):
             raise LedgerPutBack
-        return Count(current.host, current.ledger, int(found[0]))
+        # Race: on PostgreSQL a statement that waited for another process sees the journal of before its wait.
+        step = max(int(found[1]), current.step, written.step)
+        return Count(current.host, current.ledger, int(found[0]), step)
 
     @property
     def current(self) -> Count:
@@ -180,17 +188,17 @@ class LedgerToken:
         with self._guard:
             self._close()
 
-    def _written(self, current: Count) -> int:
-        """Marks that the file counts, read while the ledger's row is locked: its ledger counts as many, or more."""
+    def _written(self, current: Count) -> Count:
+        """The content of the file, read while the ledger's row is locked: its ledger counts as many, or more."""
         with self._guard, suppress(OSError, ValueError, KeyError, TypeError):
             if self._descriptor is not None:
                 written = _parse(os.pread(self._descriptor, WIDTH, 0))
-                return written.marks if (written.host, written.ledger) == (current.host, current.ledger) else 0
-        return 0
+                return written if (written.host, written.ledger) == (current.host, current.ledger) else current
+        return current
 
     def _write(self, count: Count) -> None:
         if self._descriptor is not None:
-            content = json.dumps({"host": count.host, "ledger": count.ledger, "marks": count.marks})
+            content = json.dumps(asdict(count))
             os.pwrite(self._descriptor, content.ljust(WIDTH - 1).encode() + b"\n", 0)
 
     def _close(self) -> None:
@@ -202,7 +210,7 @@ class LedgerToken:
 def _parse(content: bytes) -> Count:
     """The content of a token file. Raises `ValueError`, `KeyError` or `TypeError` for another one."""
     found = json.loads(content.decode("ascii"))
-    return Count(str(found["host"]), str(found["ledger"]), int(found["marks"]))
+    return Count(str(found["host"]), str(found["ledger"]), int(found["marks"]), int(found.get("step", 0)))
 
 
 def marks_of(connection: Connection, host: str) -> int | None:
@@ -210,6 +218,11 @@ def marks_of(connection: Connection, host: str) -> int | None:
     table = schema.hosts.c
     found = connection.execute(select(table.marks).where(table.host == host)).scalar()
     return None if found is None else int(found)
+
+
+def last_step(connection: Connection) -> int:
+    """Number of the journal's last step; 0 without one."""
+    return int(connection.execute(select(LAST_STEP)).scalar_one())
 
 
 def new_name() -> str:

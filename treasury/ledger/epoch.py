@@ -1,10 +1,10 @@
 """Epochs: protect a ledger that may know less than the service, for example after a restore.
 
 A ledger is older than the service when it counts fewer marks (sends, and what people decided) than this
-machine's token, is a different database or file than before, was restored by `treasury restore`, or when the service
-knows a reference that it has not sent. Then an epoch begins: orders that were recorded before it and not sent are held
-until a person releases them, and for 35 days every order is queried before it is sent. A ledger or machine that is only
-new holds nothing: it queries every reference of its first run once.
+machine's token, or fewer steps, is a different database or file than before, was restored by `treasury restore`, or
+when the service knows a reference that it has not sent. Then an epoch begins: orders that were recorded before it and
+not sent are held until a person releases them, and for 35 days every order is queried before it is sent. A ledger or
+machine that is only new holds nothing: it queries every reference of its first run once.
 """
 
 import json
@@ -23,6 +23,7 @@ from treasury.ledger.continuity import (
     SeenRows,
     identity_of_ledger,
     is_same,
+    last_step,
     marks_of,
     new_name,
     place_of,
@@ -101,7 +102,7 @@ def _know(connection: Connection, ledger: Ledger, count: Count) -> Count:
     if marks < count.marks:
         change = update(schema.hosts).where(schema.hosts.c.host == count.host)
         connection.execute(change.values(marks=count.marks))
-    return Count(count.host, identity_of_ledger(connection), max(marks, count.marks))
+    return Count(count.host, identity_of_ledger(connection), max(marks, count.marks), last_step(connection))
 
 
 def register_machine(ledger: Ledger, token: LedgerToken, run_key: str) -> None:
@@ -192,6 +193,8 @@ def _why_token_differs(connection: Connection, meta: Mapping[str, str], count: C
     marks = marks_of(connection, count.host)
     if marks is None or marks < count.marks:
         return f"this machine marked {count.marks} sends, and the ledger knows of {marks or 0}"
+    if (last := last_step(connection)) < count.step:
+        return f"this machine saw step {count.step} of its orders, and the ledger's last one is {last}"
     return None
 
 
@@ -223,4 +226,4 @@ def _name_machine(connection: Connection, ledger: Ledger, marks: int, host: str 
     host, table = host or new_name(), schema.hosts
     connection.execute(delete(table).where(table.c.host == host))
     connection.execute(insert(table).values(host=host, marks=marks, first_seen=ledger.now()))
-    return Count(host, identity_of_ledger(connection), marks)
+    return Count(host, identity_of_ledger(connection), marks, last_step(connection))
