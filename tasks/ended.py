@@ -13,7 +13,7 @@ from prefect.logging.loggers import flow_run_logger
 from blocks.account import account_name
 from blocks.desk import open_desk
 from tasks.outcomes import Endings, check_out, give_result_back
-from treasury.errors import DiskFull, InputError, LedgerLost, NotWritable, TreasuryError
+from treasury.errors import CannotGoOn, InputError, TreasuryError
 from treasury.ledger.funding_runs import rounds_of
 from treasury.orders.states import OUTCOMES
 from treasury.pay.payouts import write_results_anew
@@ -23,8 +23,6 @@ from treasury.policy.model import Policy
 from treasury.rebalance.rebalancing import orders_of_day, run_key_of_date
 from treasury.reports.results import in_words
 
-COULD_NOT_WRITE = (DiskFull, LedgerLost, NotWritable)
-
 
 def say_what_left(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:  # noqa: ARG001 - Prefect names them
     """Write the results of the payments that a run recorded, as they are now, and say in its log what came of them.
@@ -32,7 +30,7 @@ def say_what_left(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) ->
     A failed run that ended by an error of ours has written and said it itself, unless it could not.
     """
     error = state.result(raise_on_failure=False) if state.is_failed() else None
-    if isinstance(error, TreasuryError) and not isinstance(error, COULD_NOT_WRITE):
+    if isinstance(error, TreasuryError) and not isinstance(error, CannotGoOn):
         return
     log = flow_run_logger(flow_run)
     try:

@@ -13,10 +13,12 @@
     │   ├── PlanRejected           a person rejected the plan: change what is wrong, or use another run key
     │   └── Overtaken              what it was planned from changed; plan it again
     ├── ConfigurationError         fix keys, account or settings; nothing was sent
-    │   ├── DiskFull               free some space, and start it again; what left before stands in the ledger
-    │   ├── NotWritable            see to the folder, and start it again; what left before stands in the ledger
-    │   ├── LedgerLost             start it again once the ledger is back
-    │   │   └── LedgerPutBack      the rows of an earlier state were put into it: start it again
+    │   ├── CannotGoOn             see to what it says, and start it again; what left before stands in the ledger
+    │   │   ├── DiskFull           free some space
+    │   │   ├── NotWritable        see to the folder
+    │   │   ├── NotWrittenByUs     the database was changed by hand: restore a backup
+    │   │   └── LedgerLost         wait until the ledger is back
+    │   │       └── LedgerPutBack  the rows of an earlier state were put into it
     │   ├── WrongAccount           the ledger belongs to another account
     │   └── WrongLedgerKey         the ledger's payloads were written with another key
     ├── RunHeld                    another process holds this run; wait for it
@@ -180,7 +182,11 @@ class ConfigurationError(TreasuryError):
     """A key, account or setting is missing or wrong; nothing was sent."""
 
 
-class NotWrittenByUs(ConfigurationError):
+class CannotGoOn(ConfigurationError):
+    """Something outside ended the work on its way; what left before stands in the ledger."""
+
+
+class NotWrittenByUs(CannotGoOn):
     """The ledger holds a value that this program never writes, so that nobody can say what it was."""
 
     def __init__(self, value: object, place: str) -> None:
@@ -190,7 +196,7 @@ class NotWrittenByUs(ConfigurationError):
         )
 
 
-class DiskFull(ConfigurationError):
+class DiskFull(CannotGoOn):
     """No more can be written; what left before stands in the ledger."""
 
     def __init__(self, why: str) -> None:
@@ -200,7 +206,7 @@ class DiskFull(ConfigurationError):
         )
 
 
-class NotWritable(ConfigurationError):
+class NotWritable(CannotGoOn):
     """A file of a home or of results cannot be used; what left before stands in the ledger."""
 
     def __init__(self, file: str, why: str) -> None:
@@ -210,7 +216,7 @@ class NotWritable(ConfigurationError):
         )
 
 
-class LedgerLost(ConfigurationError):
+class LedgerLost(CannotGoOn):
     """The ledger's database went away, or its file was moved away or replaced, while this process worked."""
 
     def __init__(self, why: str) -> None:

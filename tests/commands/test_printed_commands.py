@@ -79,6 +79,10 @@ def test_adopting_says_what_a_policy_leaves_open(sandbox: RunningSandbox, open_o
     assert "each of ada, cleo may change every limit of this policy alone" in alone
     assert alone.endswith("[changes] approvals = 1")
     assert "under the policy before: call-open-1; started again" in plans
+    wanted.write_text(wanted.read_text().replace("['approve', 'change_policy']", "['approve']"))
+    lone = office.run("policy", "adopt", wanted, "--by", "ada", "--key", key(office, "ada"))
+    assert "warning: ada may change every limit of this policy alone" in lone.out
+    assert "approvals = 1, and let another person change_policy, too" in lone.out
     stricter = office.run("policy", "adopt", policy(office), "--by", "ada", "--key", key(office, "ada"))
     assert "may change every limit" not in stricter.out
 

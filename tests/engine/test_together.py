@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text, update
 
 from tests.engine.intents import commit, intent
 from treasury.concurrency.turns import run_concurrently
-from treasury.errors import ConfigurationError, IllegalTransition, RunHeld
+from treasury.errors import CannotGoOn, ConfigurationError, IllegalTransition, RunHeld
 from treasury.ledger import schema, sessions
 from treasury.ledger.database import open_engine
 from treasury.ledger.intents import commit_plan
@@ -255,7 +255,7 @@ def test_a_lock_that_nobody_lets_go_is_waited_for_once_and_told(
     monkeypatch.setattr(writer, "_commit", lambda group, **more: (groups.append(len(group)), whole(group, **more)))
 
     def step(order: Order) -> None:
-        with pytest.raises(ConfigurationError) as error:
+        with pytest.raises(CannotGoOn) as error:
             ledger.step(order, Event.SEND)
         said.append(str(error.value))
 
@@ -267,7 +267,7 @@ def test_a_lock_that_nobody_lets_go_is_waited_for_once_and_told(
         run_concurrently(step, orders[1:], 4)
         first.join()
         if not ledger_url.startswith("sqlite"):  # whose readers wait for nobody
-            with pytest.raises(ConfigurationError, match=r"cannot be read.*another program holds a lock"):
+            with pytest.raises(CannotGoOn, match=r"cannot be read.*another program holds a lock"):
                 ledger.orders()
     assert len(said) == 5
     assert all("cannot be written" in each and "another program holds a lock on it" in each for each in said)

@@ -17,6 +17,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from treasury import errors
+
 ROOT = Path(__file__).resolve().parents[2]
 FLOORS = ("flows", "tasks", "blocks", "treasury")
 """Top to bottom: imports run down only."""
@@ -385,3 +387,9 @@ def test_what_programs_in_strings_import_is_there() -> None:
                 for name in (each.split(" as ")[0].strip() for each in names.split(",")):
                     is_module = importlib.util.find_spec(f"{module}.{name}") if hasattr(found, "__path__") else None
                     assert hasattr(found, name) or is_module, f"{shown(file)}: from {module} import {name}"
+
+
+def test_every_error_of_ours_stands_in_the_tree() -> None:
+    ours = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.TreasuryError)]
+    lost = [each.__name__ for each in ours if not re.search(rf"(^| ){each.__name__}( |$)", str(errors.__doc__), re.M)]
+    assert not lost

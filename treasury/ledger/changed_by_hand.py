@@ -8,8 +8,8 @@ from sqlalchemy import Connection, bindparam, case, func, select, text, update
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
-from treasury.ledger.ledger import Ledger, as_read
-from treasury.ledger.mapping import journaled_state, read_row
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.mapping import as_read, journaled_state, read_row
 from treasury.ledger.seals import CHANGED, is_sealed_order, is_sealed_quote
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import Event, Hold, State

@@ -18,8 +18,8 @@ from treasury.concurrency.batches import batched
 from treasury.errors import IllegalTransition, LimitExceeded
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.ledger import Ledger, as_read
-from treasury.ledger.mapping import read_row
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.mapping import as_read, read_row
 from treasury.ledger.seals import set_of_orders, with_seal
 from treasury.ledger.statements import change_one
 from treasury.money import ZERO, exact, format_amount, stored_amount, sums_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from treasury.errors import ConfigurationError, DiskFull, LedgerLost
+from treasury.errors import CannotGoOn, ConfigurationError, DiskFull, LedgerLost
 
 
 def unusable(what: str, error: DBAPIError, file: Path | None = None) -> ConfigurationError:
@@ -20,7 +20,8 @@ def unusable(what: str, error: DBAPIError, file: Path | None = None) -> Configur
     if file is not None and any(str(name).startswith(CLOSED) for name in codes):
         return ConfigurationError(f"the ledger {file} cannot be {what}: {said}: {OPEN_IT}")
     remedy = next((f": {REMEDIES[code]}" for code in codes & REMEDIES.keys()), "")
-    return ConfigurationError(f"the ledger cannot be {what}: {said}{remedy}")
+    kind = CannotGoOn if what != "opened" and codes & IN_VAIN else ConfigurationError  # it may have sent before
+    return kind(f"the ledger cannot be {what}: {said}{remedy}")
 
 
 def names_of(error: Exception) -> set[str | None]:

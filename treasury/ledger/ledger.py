@@ -25,7 +25,7 @@ from treasury.ledger.decisions import Word, check_step
 from treasury.ledger.failures import unusable
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.holder import FileLock, Holds, SessionLock
-from treasury.ledger.mapping import columns, journaled_state, read_row
+from treasury.ledger.mapping import as_read, columns, journaled_state, read_row
 from treasury.ledger.moments import begin_between_steps
 from treasury.ledger.opening import open_tables, prepare_file
 from treasury.ledger.personal import OUR_WORDS, OWNER_OF_QUOTE, Words, holds_text
@@ -334,7 +334,7 @@ class Ledger:
         self._writer.token = token
 
     def look_for_put_back(self) -> None:
-        """Be lost from here on where the ledger counts fewer sends than this process did: it was put back meanwhile."""
+        """Use the ledger no more where it counts fewer sends than this process made: somebody put it back meanwhile."""
         if self._writer.token is None:
             return
         counted = self._writer.token.current
@@ -430,17 +430,6 @@ def order_named(connection: Connection, request_id: str) -> Order | None:
         owner = select(quotes.c.order_id).where(quotes.c.request_id == request_id)
         row = connection.execute(select(orders).where(orders.c.id.in_(owner))).first()
     return None if row is None else read_row(Order, row)
-
-
-def as_read(order: Order) -> dict[str, Any]:
-    """Columns that must be unchanged since this order was read, so that a step others took meanwhile is not
-    overwritten.
-
-    Evidence belongs to one transmission of one generation; a later transmission makes it worthless. The checksum covers
-    what was answered, so an absence that somebody else counted, or struck out, since then is theirs.
-    """
-    known = {"id": order.id, "state": order.state.value, "sends": order.sends, "generation": order.generation}
-    return {**known, "checksum": order.checksum}
 
 
 def _read_run(key: LedgerKey, row: Any) -> Run:

@@ -90,6 +90,17 @@ def _column(value: Any) -> Any:
     return int(value) if isinstance(value, OrderStatus) else value
 
 
+def as_read(order: Order) -> dict[str, Any]:
+    """Columns that must be unchanged since this order was read, so that a step others took meanwhile is not
+    overwritten.
+
+    Evidence belongs to one transmission of one generation; a later transmission makes it worthless. The checksum covers
+    what was answered, so an absence that somebody else counted, or struck out, since then is theirs.
+    """
+    known = {"id": order.id, "state": order.state.value, "sends": order.sends, "generation": order.generation}
+    return {**known, "checksum": order.checksum}
+
+
 def journaled_state(connection: Connection, order: Order) -> State:
     """Return the state that the last step of an order led to; its own where the journal has none.
 

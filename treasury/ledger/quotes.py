@@ -10,8 +10,8 @@ from treasury.errors import ChangedByHand, IllegalTransition
 from treasury.ledger import schema
 from treasury.ledger.database import group_of
 from treasury.ledger.halts import check_not_stopped
-from treasury.ledger.ledger import Ledger, as_read
-from treasury.ledger.mapping import columns, read_row, with_columns
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.mapping import as_read, columns, read_row, with_columns
 from treasury.ledger.personal import OWNER, Words
 from treasury.ledger.seals import is_sealed_quote, seal_quote, with_quote_seal, with_seal
 from treasury.ledger.statements import LAST_QUOTE, fetch_one
